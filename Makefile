@@ -1,0 +1,38 @@
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+SANITIZED := build/sanitized
+
+.PHONY: demo test bench lint docs sanitize clean
+
+demo: $(INSTALLED)
+	$(BIN)/python -m benchmarks demo
+
+test: $(INSTALLED)
+	$(BIN)/python -m pytest
+
+bench: $(INSTALLED)
+	$(BIN)/python -m benchmarks product
+
+lint: $(INSTALLED)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+# The engine's tests again, on a build that checks every access and every arithmetic operation of the native code.
+sanitize: $(INSTALLED)
+	$(BIN)/pip install -q --upgrade --no-deps --target $(SANITIZED) . \
+		-C cmake.define.GYRFALCON_SANITIZE=ON -C cmake.build-type=RelWithDebInfo -C build-dir=build/sanitize
+	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
+		ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=$(SANITIZED) PYTHONMALLOC=malloc \
+		$(BIN)/python -m pytest tests/matrix -p no:cacheprovider -k "native and not torch"
+
+# Everything users need, from a clean start. PyTorch comes first, pinned: a bare `torch` would pull gigabytes.
+$(INSTALLED): pyproject.toml constraints.txt $(wildcard native/*)
+	test -d .venv || $(PYTHON) -m venv .venv
+	$(BIN)/pip install -q $(shell grep '^torch==' constraints.txt)
+	$(BIN)/pip install -q -c constraints.txt -e '.[dev]'
+	touch $@
+
+clean:
+	rm -rf .venv build report

@@ -1,0 +1,382 @@
+// Packs the data, cuts the rows into blocks, hands the blocks to threads and sums what they return.
+
+#include "core.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <limits>
+#include <memory>
+#include <new>
+#include <string_view>
+#include <thread>
+
+#include "tile.hpp"
+
+namespace gyrfalcon {
+namespace {
+
+using std::size_t;
+
+constexpr size_t cache_line = 64;
+constexpr size_t rows_per_block = 24;    // a multiple of every row_panel
+constexpr size_t tile_bytes = 96 << 10;  // with the packed centres beside it, this stays in the first two caches
+constexpr size_t most_segments = 64;     // partial sums; a fixed number makes the result independent of the threads
+constexpr auto patience = std::chrono::milliseconds(50);
+
+constexpr size_t round_up(size_t value, size_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+
+template <class T>
+class Buffer {
+   public:
+    explicit Buffer(size_t count) : data_(count ? allocate(count) : nullptr) {
+        if (count) std::memset(static_cast<void*>(data_.get()), 0, count * sizeof(T));
+    }
+    T* data() { return data_.get(); }
+    const T* data() const { return data_.get(); }
+
+   private:
+    struct Free {
+        void operator()(T* p) const { ::operator delete(p, std::align_val_t{cache_line}); }
+    };
+    static T* allocate(size_t count) {
+        if (count > std::numeric_limits<size_t>::max() / sizeof(T)) throw std::bad_alloc();
+        return static_cast<T*>(::operator new(count * sizeof(T), std::align_val_t{cache_line}));
+    }
+    std::unique_ptr<T, Free> data_;
+};
+
+bool supported([[maybe_unused]] std::string_view name) {
+#if defined(GYRFALCON_X86)
+    if (name == "avx512") return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq");
+    if (name == "avx2") return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#endif
+    return false;
+}
+
+// The widest set this processor has, or the one GYRFALCON_SIMD names if the processor has it.
+template <class T>
+const InstructionSet<T>& chosen() {
+    static const InstructionSet<T>* const set = [] {
+#if defined(GYRFALCON_X86)
+        const char* wish = std::getenv("GYRFALCON_SIMD");
+        for (const InstructionSet<T>* candidate : {&avx512<T>(), &avx2<T>()})
+            if (supported(candidate->name) && (!wish || std::string_view(wish) == candidate->name)) return candidate;
+#endif
+        return &baseline<T>();
+    }();
+    return *set;
+}
+
+// Calls work(index) for every index below count, on up to `threads` threads. Indices are taken in order, so a
+// caller that must be bit-identical only has to keep the results of different indices apart.
+template <class Work>
+void parallel(size_t count, const Execution& execution, const Work& work) {
+    std::atomic<size_t> next{0};
+    std::atomic<bool> stopped{false};
+    std::exception_ptr failure;
+    std::atomic_flag failed = ATOMIC_FLAG_INIT;
+    auto loop = [&](bool asks) {
+        try {
+            auto workspace = work.workspace();
+            auto asked = std::chrono::steady_clock::now();
+            auto stop = [&] {
+                if (asks && execution.interrupted && std::chrono::steady_clock::now() - asked > patience) {
+                    if (execution.interrupted()) stopped = true;
+                    asked = std::chrono::steady_clock::now();
+                }
+                return stopped.load(std::memory_order_relaxed);
+            };
+            for (size_t i = next++; i < count && !stop(); i = next++) work(workspace, i, stop);
+        } catch (...) {
+            if (!failed.test_and_set()) failure = std::current_exception();
+            stopped = true;
+        }
+    };
+    const size_t helpers = std::min<size_t>(count, static_cast<size_t>(std::max(execution.threads, 1)));
+    std::vector<std::thread> threads;
+    for (size_t i = 1; i < helpers; ++i) {
+        try {
+            threads.emplace_back(loop, false);
+        } catch (const std::system_error&) {
+            break;  // no more threads to be had: the ones there are do the work
+        }
+    }
+    loop(true);
+    for (auto& thread : threads) thread.join();
+    if (failure) std::rethrow_exception(failure);
+    if (stopped) throw Interrupted{};
+}
+
+// Writes points [first, first + count) of `source` as panels of `panel` points, zero-padded, and their squared norms.
+template <class T>
+class Packer {
+   public:
+    explicit Packer(const Leaf& leaf, size_t inputs) : leaf_(leaf), input_(inputs), mapped_(leaf.width) {}
+
+    void operator()(Strided<const T> source, size_t first, size_t count, size_t panel, T* out, T* norm) {
+        const size_t width = leaf_.width;
+        const double most = std::sqrt(static_cast<double>(std::numeric_limits<T>::max()) / 16 /
+                                      static_cast<double>(std::max<size_t>(width, 1)));
+        for (size_t i = 0; i < round_up(count, panel); ++i) {
+            T* point = out + i / panel * panel * width + i % panel;
+            double squared = 0;
+            if (i < count) map(source, first + i);
+            for (size_t k = 0; k < width; ++k) {
+                double value = i < count ? mapped_[k] : 0;
+                if (is_radial(leaf_.family)) value = std::clamp(value, -most, most);
+                const T rounded = static_cast<T>(value);
+                point[k * panel] = rounded;
+                squared += static_cast<double>(rounded) * static_cast<double>(rounded);
+            }
+            norm[i] = static_cast<T>(squared);
+        }
+    }
+
+   private:
+    void map(Strided<const T> source, size_t i) {
+        const size_t inputs = source.columns;
+        const double* shift = leaf_.shift.data();
+        if (source.column_stride == 1) {
+            const T* x = &source(i, 0);
+            for (size_t k = 0; k < inputs; ++k) input_[k] = static_cast<double>(x[k]) - shift[k];
+        } else {
+            for (size_t k = 0; k < inputs; ++k) input_[k] = static_cast<double>(source(i, k)) - shift[k];
+        }
+        if (!leaf_.has_matrix) {
+            for (size_t k = 0; k < inputs; ++k) mapped_[k] = input_[k] * leaf_.scale[k];
+            return;
+        }
+        std::fill(mapped_.begin(), mapped_.end(), 0.0);
+        for (size_t k = 0; k < inputs; ++k) {
+            const double value = input_[k], *row = leaf_.scale.data() + k * leaf_.width;
+            for (size_t l = 0; l < leaf_.width; ++l) mapped_[l] += value * row[l];
+        }
+    }
+
+    const Leaf& leaf_;
+    std::vector<double> input_, mapped_;
+};
+
+template <class T>
+struct Packed {
+    Buffer<T> points, norms;
+    Packed(size_t count, size_t width) : points(count * width), norms(count) {}
+};
+
+size_t stack_depth(const Program& program) {
+    size_t depth = 0, deepest = 1;
+    for (const Step& step : program.steps) {
+        if (step.operation == Operation::leaf) deepest = std::max(deepest, ++depth);
+        if (step.operation == Operation::add || step.operation == Operation::multiply) --depth;
+    }
+    return deepest;
+}
+
+template <class T>
+class Product {
+   public:
+    Product(const Request<T>& request, const Execution& execution)
+        : request_(request),
+          execution_(execution),
+          isa_(chosen<T>()),
+          n_(request.x.rows),
+          m_(request.c.rows),
+          outputs_(request.task == Task::evaluate ? 0 : request.v.columns),
+          columns_(round_up(m_, isa_.column_panel)),
+          tile_columns_(std::min(columns_, std::max(isa_.column_panel, tile_bytes / (rows_per_block * sizeof(T)) /
+                                                                           isa_.column_panel * isa_.column_panel))),
+          depth_(stack_depth(request.program)),
+          v_(needs_v() ? outputs_ * columns_ : 0) {
+        for (const Leaf& leaf : request.program.leaves) {
+            centers_.emplace_back(columns_, leaf.width);
+            Packer<T>(leaf, request.program.inputs)(request.c, 0, m_, isa_.column_panel, centers_.back().points.data(),
+                                                    centers_.back().norms.data());
+        }
+        if (needs_v())
+            for (size_t k = 0; k < outputs_; ++k)
+                for (size_t j = 0; j < m_; ++j) v_.data()[k * columns_ + j] = request.v(j, k);
+    }
+
+    void run() {
+        const size_t blocks = (n_ + rows_per_block - 1) / rows_per_block;
+        if (request_.task == Task::multiply || request_.task == Task::evaluate) {
+            parallel(blocks, execution_, ByBlock{this});
+            return;
+        }
+        const size_t sums = outputs_ * columns_;
+        const size_t affordable = execution_.partial_bytes / std::max<size_t>(sums * sizeof(double), 1);
+        const size_t least = static_cast<size_t>(std::max(execution_.threads, 1));
+        const size_t segments = std::min(blocks, std::max(least, std::min(affordable, most_segments)));
+        Buffer<double> partial(segments * sums);
+        parallel(segments, execution_, BySegment{this, blocks, segments, partial.data()});
+        for (size_t k = 0; k < outputs_; ++k)
+            for (size_t j = 0; j < m_; ++j) {
+                double total = 0;
+                for (size_t s = 0; s < segments; ++s) total += partial.data()[s * sums + k * columns_ + j];
+                request_.out(j, k) = static_cast<T>(total);
+            }
+    }
+
+   private:
+    struct Workspace {
+        std::vector<Packer<T>> packers;
+        std::vector<Packed<T>> rows;
+        std::vector<PackedLeaf<T>> leaves;
+        std::vector<Buffer<T>> scratch;  // the stack above its first entry
+        Buffer<T> tile, u;
+        Buffer<double> sums;
+    };
+
+    struct ByBlock {
+        Product* product;
+        Workspace workspace() const { return product->make_workspace(); }
+        template <class Stop>
+        void operator()(Workspace& space, size_t block, const Stop&) const {
+            product->block(space, block, nullptr);
+        }
+    };
+
+    struct BySegment {
+        Product* product;
+        size_t blocks, segments;
+        double* partial;
+        Workspace workspace() const { return product->make_workspace(); }
+        template <class Stop>
+        void operator()(Workspace& space, size_t segment, const Stop& stop) const {
+            double* sums = partial + segment * product->outputs_ * product->columns_;
+            for (size_t b = segment * blocks / segments; b < (segment + 1) * blocks / segments && !stop(); ++b)
+                product->block(space, b, sums);
+        }
+    };
+
+    bool needs_v() const { return request_.task == Task::multiply || request_.task == Task::multiply_gram; }
+
+    Workspace make_workspace() const {
+        const size_t tile_stride = request_.task == Task::multiply_gram ? columns_ : tile_columns_;
+        Workspace space{{}, {}, {}, {}, Buffer<T>(rows_per_block * tile_stride), Buffer<T>(rows_per_block * outputs_),
+                        Buffer<double>(rows_per_block * outputs_)};
+        for (size_t l = 0; l < centers_.size(); ++l) {
+            const Leaf& leaf = request_.program.leaves[l];
+            space.packers.emplace_back(leaf, request_.program.inputs);
+            space.rows.emplace_back(rows_per_block, leaf.width);
+            space.leaves.push_back({leaf.family, static_cast<T>(leaf.gain), static_cast<T>(leaf.first),
+                                    static_cast<T>(leaf.second), leaf.width, space.rows.back().points.data(),
+                                    space.rows.back().norms.data(), centers_[l].points.data(),
+                                    centers_[l].norms.data()});
+        }
+        for (size_t s = 1; s < depth_; ++s) space.scratch.emplace_back(rows_per_block * tile_columns_);
+        return space;
+    }
+
+    // K for the packed rows and columns [first, last), into tile.
+    void evaluate(Workspace& space, size_t row_panels, size_t first, size_t last, T* tile, size_t stride) const {
+        const size_t panel = isa_.column_panel, rows = row_panels * isa_.row_panel;
+        size_t top = 0;
+        auto entry = [&](size_t s) { return s == 0 ? tile : space.scratch[s - 1].data(); };
+        auto entry_stride = [&](size_t s) { return s == 0 ? stride : tile_columns_; };
+        for (const Step& step : request_.program.steps) {
+            if (step.operation == Operation::leaf) {
+                isa_.evaluate(space.leaves[static_cast<size_t>(step.leaf)], row_panels, first / panel, last / panel,
+                              entry(top), entry_stride(top));
+                ++top;
+                continue;
+            }
+            if (step.operation != Operation::scale) --top;
+            isa_.combine(step.operation, static_cast<T>(step.value), entry(top - 1), entry_stride(top - 1),
+                         step.operation == Operation::scale ? entry(top - 1) : entry(top), entry_stride(top), rows,
+                         last - first);
+        }
+    }
+
+    void block(Workspace& space, size_t index, double* sums) const {
+        const size_t first_row = index * rows_per_block, rows = std::min(rows_per_block, n_ - first_row);
+        const size_t row_panels = (rows + isa_.row_panel - 1) / isa_.row_panel, padded = row_panels * isa_.row_panel;
+        for (size_t l = 0; l < space.rows.size(); ++l)
+            space.packers[l](request_.x, first_row, rows, isa_.row_panel, space.rows[l].points.data(),
+                             space.rows[l].norms.data());
+        const bool gram = request_.task == Task::multiply_gram;
+        const size_t stride = gram ? columns_ : tile_columns_;
+        if (needs_v()) std::fill_n(space.sums.data(), rows_per_block * outputs_, 0.0);
+        if (request_.task == Task::multiply_transposed)
+            for (size_t i = 0; i < rows; ++i)
+                for (size_t k = 0; k < outputs_; ++k)
+                    space.u.data()[i * outputs_ + k] = weight(first_row + i) * request_.v(first_row + i, k);
+
+        for (size_t first = 0; first < columns_; first += tile_columns_) {
+            const size_t last = std::min(columns_, first + tile_columns_);
+            T* tile = space.tile.data() + (gram ? first : 0);
+            evaluate(space, row_panels, first, last, tile, stride);
+            if (needs_v())
+                isa_.multiply(tile, stride, padded, last - first, v_.data() + first, columns_, outputs_,
+                              space.sums.data());
+            if (request_.task == Task::multiply_transposed)
+                isa_.multiply_transposed(tile, stride, rows, last - first, space.u.data(), outputs_, sums + first,
+                                         columns_);
+            if (request_.task == Task::evaluate) copy(tile, stride, first_row, rows, first, std::min(last, m_));
+        }
+
+        if (request_.task == Task::multiply)
+            for (size_t i = 0; i < rows; ++i)
+                for (size_t k = 0; k < outputs_; ++k)
+                    request_.out(first_row + i, k) = static_cast<T>(space.sums.data()[i * outputs_ + k]);
+        if (gram) {
+            for (size_t i = 0; i < rows; ++i)
+                for (size_t k = 0; k < outputs_; ++k)
+                    space.u.data()[i * outputs_ + k] =
+                        weight(first_row + i) * static_cast<T>(space.sums.data()[i * outputs_ + k]);
+            isa_.multiply_transposed(space.tile.data(), stride, rows, columns_, space.u.data(), outputs_, sums,
+                                     columns_);
+        }
+    }
+
+    T weight(size_t i) const { return request_.weights.data ? request_.weights(i, 0) : T(1); }
+
+    void copy(const T* tile, size_t stride, size_t first_row, size_t rows, size_t first, size_t last) const {
+        for (size_t i = 0; i < rows; ++i)
+            for (size_t j = first; j < last; ++j) request_.out(first_row + i, j) = tile[i * stride + j - first];
+    }
+
+    const Request<T>& request_;
+    const Execution& execution_;
+    const InstructionSet<T>& isa_;
+    const size_t n_, m_, outputs_, columns_, tile_columns_, depth_;
+    Buffer<T> v_;  // outputs x columns
+    std::vector<Packed<T>> centers_;
+};
+
+}  // namespace
+
+template <class T>
+void run(const Request<T>& request, const Execution& execution) {
+    Product<T>(request, execution).run();
+}
+
+template <class T>
+double exponential_nanoseconds() {
+    constexpr size_t count = 2048;
+    constexpr int repeats = 2000;
+    Buffer<T> x(count);
+    double best = std::numeric_limits<double>::infinity();
+    for (int attempt = 0; attempt < 5; ++attempt) {
+        for (size_t i = 0; i < count; ++i) x.data()[i] = static_cast<T>(i) / static_cast<T>(64);
+        const auto start = std::chrono::steady_clock::now();
+        for (int i = 0; i < repeats; ++i) chosen<T>().exponential(x.data(), count);
+        const std::chrono::duration<double, std::nano> elapsed = std::chrono::steady_clock::now() - start;
+        best = std::min(best, elapsed.count() / (static_cast<double>(count) * repeats));
+    }
+    return best;
+}
+
+const char* instruction_set() { return chosen<float>().name; }
+
+template void run<float>(const Request<float>&, const Execution&);
+template void run<double>(const Request<double>&, const Execution&);
+template double exponential_nanoseconds<float>();
+template double exponential_nanoseconds<double>();
+
+}  // namespace gyrfalcon

@@ -1,0 +1,96 @@
+// What the compiled core offers, free of Python and of any instruction set.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+namespace gyrfalcon {
+
+enum class Family : int {
+    gaussian,
+    laplacian,
+    matern32,
+    matern52,
+    exponential_power,
+    rational_quadratic,
+    cauchy,
+    linear,
+    polynomial,
+    sigmoid,
+};
+
+constexpr bool is_radial(Family family) { return family < Family::linear; }
+
+// One kernel of the expression: profile(gain * s), where s is a squared distance or an inner product of z = map(x).
+struct Leaf {
+    Family family = Family::gaussian;
+    double gain = 1, first = 0, second = 0;  // the profile's constants
+    std::size_t width = 0;                   // length of z
+    std::vector<double> shift;               // z = (x - shift) * scale, entrywise, or times the matrix
+    std::vector<double> scale;               // width entries, or inputs x width where has_matrix
+    bool has_matrix = false;
+};
+
+// The expression in postfix order.
+enum class Operation : int { leaf, add, multiply, scale };
+
+struct Step {
+    Operation operation = Operation::leaf;
+    int leaf = 0;
+    double value = 1;
+};
+
+struct Program {
+    std::size_t inputs = 0;  // columns of X and C
+    std::vector<Leaf> leaves;
+    std::vector<Step> steps;
+};
+
+// A matrix as it lies in the caller's memory; strides count elements and may be zero or negative.
+template <class T>
+struct Strided {
+    T* data = nullptr;
+    std::size_t rows = 0, columns = 0;
+    std::ptrdiff_t row_stride = 0, column_stride = 0;
+
+    T& operator()(std::size_t i, std::size_t j) const {
+        return data[static_cast<std::ptrdiff_t>(i) * row_stride + static_cast<std::ptrdiff_t>(j) * column_stride];
+    }
+};
+
+struct Execution {
+    int threads = 1;
+    std::size_t partial_bytes = 0;        // what the partial sums of transposed products may take
+    std::function<bool()> interrupted;    // asked now and then by the calling thread
+};
+
+enum class Task : int { multiply, multiply_transposed, multiply_gram, evaluate };
+
+// multiply             out (n x t) = K V
+// multiply_transposed  out (m x t) = K' V, V has n rows
+// multiply_gram        out (m x t) = K' diag(weights) K V
+// evaluate             out (n x m) = K
+// Throws Interrupted when the caller asked for it.
+template <class T>
+struct Request {
+    Task task = Task::multiply;
+    Program program;
+    Strided<const T> x, c, v;
+    Strided<const T> weights;  // n x 1, or no data
+    Strided<T> out;
+};
+
+struct Interrupted {};
+
+template <class T>
+void run(const Request<T>& request, const Execution& execution);
+
+// Nanoseconds per element of the exponential alone, on data in the first-level cache: the roofline's second term.
+template <class T>
+double exponential_nanoseconds();
+
+const char* instruction_set();
+
+}  // namespace gyrfalcon

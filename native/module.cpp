@@ -1,0 +1,139 @@
+// The Python door: checks everything that the core takes for granted, then releases the interpreter.
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "core.hpp"
+
+namespace nb = nanobind;
+using namespace gyrfalcon;
+
+namespace {
+
+using Doubles = std::vector<double>;
+// family, gain, first, second, shift, scale, has_matrix
+using LeafTuple = std::tuple<int, double, double, double, Doubles, Doubles, bool>;
+// operation, leaf, value
+using StepTuple = std::tuple<int, int, double>;
+
+template <class T>
+using Input = nb::ndarray<const T, nb::ndim<2>, nb::device::cpu>;
+template <class T>
+using Output = nb::ndarray<T, nb::ndim<2>, nb::device::cpu>;
+
+void require(bool condition, const std::string& message) {
+    if (!condition) throw std::invalid_argument(message);
+}
+
+template <class T, class Array>
+Strided<T> strided(const Array& array) {
+    return {array.data(), array.shape(0), array.shape(1), static_cast<std::ptrdiff_t>(array.stride(0)),
+            static_cast<std::ptrdiff_t>(array.stride(1))};
+}
+
+Program make_program(std::size_t inputs, const std::vector<LeafTuple>& leaves, const std::vector<StepTuple>& steps) {
+    Program program;
+    program.inputs = inputs;
+    for (const auto& [family, gain, first, second, shift, scale, has_matrix] : leaves) {
+        require(family >= 0 && family <= static_cast<int>(Family::sigmoid), "leaves: unknown kernel family");
+        require(std::isfinite(gain) && std::isfinite(first) && std::isfinite(second), "leaves: constants not finite");
+        require(shift.size() == inputs, "leaves: shift needs one entry per column of X");
+        require(has_matrix ? inputs != 0 && scale.size() % inputs == 0 : scale.size() == inputs,
+                "leaves: scale does not fit the columns of X");
+        Leaf leaf;
+        leaf.family = static_cast<Family>(family);
+        leaf.gain = gain;
+        leaf.first = first;
+        leaf.second = second;
+        leaf.width = has_matrix ? scale.size() / inputs : inputs;
+        leaf.shift = shift;
+        leaf.scale = scale;
+        leaf.has_matrix = has_matrix;
+        program.leaves.push_back(std::move(leaf));
+    }
+    std::size_t depth = 0;
+    for (const auto& [operation, leaf, value] : steps) {
+        require(operation >= 0 && operation <= static_cast<int>(Operation::scale), "steps: unknown operation");
+        const auto kind = static_cast<Operation>(operation);
+        const bool pops = kind == Operation::add || kind == Operation::multiply;
+        require(depth >= (pops ? 2u : kind == Operation::scale ? 1u : 0u), "steps: operand missing");
+        require(kind != Operation::leaf || (leaf >= 0 && static_cast<std::size_t>(leaf) < leaves.size()),
+                "steps: no such leaf");
+        depth += kind == Operation::leaf ? 1 : 0;
+        depth -= pops ? 1 : 0;
+        program.steps.push_back({kind, leaf, value});
+    }
+    require(depth == 1, "steps: the expression must leave one value");
+    return program;
+}
+
+bool interrupted() {
+    nb::gil_scoped_acquire acquire;
+    return PyErr_CheckSignals() != 0;
+}
+
+template <class T>
+void run_checked(int task, const std::vector<LeafTuple>& leaves, const std::vector<StepTuple>& steps,
+                 const Input<T>& x, const Input<T>& c, const std::optional<Input<T>>& v,
+                 const std::optional<Input<T>>& weights, const Output<T>& out, int threads, std::size_t partial_bytes) {
+    require(task >= 0 && task <= static_cast<int>(Task::evaluate), "task: unknown");
+    Request<T> request;
+    request.task = static_cast<Task>(task);
+    request.program = make_program(x.shape(1), leaves, steps);
+    request.x = strided<const T>(x);
+    request.c = strided<const T>(c);
+    require(c.shape(1) == x.shape(1), "C: needs as many columns as X");
+    const std::size_t n = x.shape(0), m = c.shape(0);
+    if (request.task == Task::evaluate) {
+        require(out.shape(0) == n && out.shape(1) == m, "out: wrong shape");
+    } else {
+        require(v.has_value(), "V: missing");
+        request.v = strided<const T>(*v);
+        const bool from_rows = request.task == Task::multiply_transposed, to_rows = request.task == Task::multiply;
+        require(v->shape(0) == (from_rows ? n : m), "V: wrong number of rows");
+        require(out.shape(0) == (to_rows ? n : m) && out.shape(1) == v->shape(1), "out: wrong shape");
+    }
+    if (weights) {
+        require(weights->shape(0) == n && weights->shape(1) == 1, "weights: needs one entry per row of X");
+        request.weights = strided<const T>(*weights);
+    }
+    request.out = strided<T>(out);
+    Execution execution{std::clamp(threads, 1, 1024), partial_bytes, interrupted};
+    try {
+        nb::gil_scoped_release release;
+        run(request, execution);
+    } catch (const Interrupted&) {
+        throw nb::python_error();  // the signal handler has set it
+    }
+}
+
+template <class T>
+void bind_run(nb::module_& module) {
+    // Never converted: a copy of `out` would be filled and lost, and a copy of X would break the memory budget.
+    module.def("run", &run_checked<T>, nb::arg("task"), nb::arg("leaves"), nb::arg("steps"), nb::arg("x").noconvert(),
+               nb::arg("c").noconvert(), nb::arg("v").noconvert().none(), nb::arg("weights").noconvert().none(),
+               nb::arg("out").noconvert(), nb::arg("threads"), nb::arg("partial_bytes"));
+}
+
+}  // namespace
+
+NB_MODULE(_native, module) {
+    module.doc() = "Products with kernel matrices that are never stored.";
+    bind_run<float>(module);
+    bind_run<double>(module);
+    module.def("instruction_set", &instruction_set);
+    module.def("exponential_nanoseconds",
+               [](bool single) { return single ? exponential_nanoseconds<float>() : exponential_nanoseconds<double>(); });
+}

@@ -1,0 +1,209 @@
+// The one place that knows what a vector register is.
+//
+// Vectors are GCC/Clang vector extensions, so the same source becomes SSE2, AVX2, AVX-512 or NEON by the flags it is
+// compiled with; GYRFALCON_VECTOR_BYTES says how wide. Everything here has internal linkage: the files that include it
+// are compiled once per instruction set, and a shared symbol could otherwise end up in the wrong one.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#if defined(__SSE2__)
+#include <immintrin.h>
+#elif defined(__ARM_NEON)
+#include <arm_neon.h>
+#endif
+
+#define GYRFALCON_INLINE inline __attribute__((always_inline))
+
+namespace {
+
+constexpr int vector_bytes = GYRFALCON_VECTOR_BYTES;
+
+template <class T>
+struct Simd;
+
+template <>
+struct Simd<float> {
+    typedef float Vector __attribute__((vector_size(vector_bytes)));
+    typedef std::int32_t Bits __attribute__((vector_size(vector_bytes)));
+    typedef float Unaligned __attribute__((vector_size(vector_bytes), aligned(4)));
+    static constexpr int mantissa_bits = 23;
+    static constexpr float round_magic = 0x1.8p23f;   // adding it rounds to the nearest integer
+    static constexpr float smallest_exponent = -126;  // of a normal number
+    static constexpr std::int32_t sqrt_half = 0x3f3504f3;
+};
+
+template <>
+struct Simd<double> {
+    typedef double Vector __attribute__((vector_size(vector_bytes)));
+    typedef std::int64_t Bits __attribute__((vector_size(vector_bytes)));
+    typedef double Unaligned __attribute__((vector_size(vector_bytes), aligned(8)));
+    static constexpr int mantissa_bits = 52;
+    static constexpr double round_magic = 0x1.8p52;
+    static constexpr double smallest_exponent = -1022;
+    static constexpr std::int64_t sqrt_half = 0x3fe6a09e667f3bcd;
+};
+
+template <class T>
+using Vector = typename Simd<T>::Vector;
+template <class T>
+using Bits = typename Simd<T>::Bits;
+template <class T>
+constexpr int lanes = vector_bytes / static_cast<int>(sizeof(T));
+
+template <class T>
+GYRFALCON_INLINE Vector<T> load(const T* p) {
+    return *reinterpret_cast<const Vector<T>*>(p);
+}
+
+template <class T>
+GYRFALCON_INLINE void store(T* p, Vector<T> v) {
+    *reinterpret_cast<Vector<T>*>(p) = v;
+}
+
+template <class T>
+GYRFALCON_INLINE Vector<T> broadcast(T x) {
+    Vector<T> v;
+    for (int i = 0; i < lanes<T>; ++i) v[i] = x;
+    return v;
+}
+
+template <class T>
+GYRFALCON_INLINE T sum_lanes(Vector<T> v) {
+    T lane[lanes<T>];
+    std::memcpy(lane, &v, sizeof(v));
+    for (int width = lanes<T> / 2; width > 0; width /= 2)
+        for (int i = 0; i < width; ++i) lane[i] += lane[i + width];
+    return lane[0];
+}
+
+template <class B>
+GYRFALCON_INLINE bool any(B mask) {
+    std::int64_t word[vector_bytes / 8], all = 0;
+    std::memcpy(word, &mask, sizeof(mask));
+    for (std::int64_t w : word) all |= w;
+    return all != 0;
+}
+
+GYRFALCON_INLINE Vector<float> square_root(Vector<float> v) {
+#if defined(__AVX512F__) && GYRFALCON_VECTOR_BYTES == 64
+    return (Vector<float>)_mm512_sqrt_ps((__m512)v);
+#elif defined(__AVX__) && GYRFALCON_VECTOR_BYTES == 32
+    return (Vector<float>)_mm256_sqrt_ps((__m256)v);
+#elif defined(__SSE2__) && GYRFALCON_VECTOR_BYTES == 16
+    return (Vector<float>)_mm_sqrt_ps((__m128)v);
+#elif defined(__aarch64__) && GYRFALCON_VECTOR_BYTES == 16
+    return (Vector<float>)vsqrtq_f32((float32x4_t)v);
+#else
+    for (int i = 0; i < lanes<float>; ++i) v[i] = __builtin_sqrtf(v[i]);
+    return v;
+#endif
+}
+
+GYRFALCON_INLINE Vector<double> square_root(Vector<double> v) {
+#if defined(__AVX512F__) && GYRFALCON_VECTOR_BYTES == 64
+    return (Vector<double>)_mm512_sqrt_pd((__m512d)v);
+#elif defined(__AVX__) && GYRFALCON_VECTOR_BYTES == 32
+    return (Vector<double>)_mm256_sqrt_pd((__m256d)v);
+#elif defined(__SSE2__) && GYRFALCON_VECTOR_BYTES == 16
+    return (Vector<double>)_mm_sqrt_pd((__m128d)v);
+#elif defined(__aarch64__) && GYRFALCON_VECTOR_BYTES == 16
+    return (Vector<double>)vsqrtq_f64((float64x2_t)v);
+#else
+    for (int i = 0; i < lanes<double>; ++i) v[i] = __builtin_sqrt(v[i]);
+    return v;
+#endif
+}
+
+template <class T, int n>
+GYRFALCON_INLINE Vector<T> horner(Vector<T> x, const T (&coefficient)[n]) {
+    Vector<T> p = broadcast<T>(coefficient[n - 1]);
+#pragma GCC unroll 16
+    for (int i = n - 2; i >= 0; --i) p = p * x + coefficient[i];
+    return p;
+}
+
+// Coefficients are near-minimax fits (Chebyshev interpolation in 40 digits); the first of exp2 is exactly one, so
+// that a kernel is exactly one at distance zero.
+template <class T>
+struct Fit;
+
+template <>
+struct Fit<float> {  // relative errors 5e-9, 7e-10, 5e-10: below half a unit in the last place
+    static constexpr float exp2[] = {1.0f,          0.693147188026f,  0.240226507606f,  0.0555035711422f,
+                                     0.0096180825573f, 0.00133908633647f, 0.000154531629451f};
+    static constexpr float log2[] = {2.8853900798033f, 0.96179883880211f, 0.57671518601902f, 0.43171769745887f};
+    static constexpr float tanh[] = {0.99999999957726f, -0.33333316061414f, 0.13332199490112f, -0.05370609452575f,
+                                     0.01936030859551f};
+};
+
+template <>
+struct Fit<double> {  // relative errors 6e-16, 1e-18, 9e-18
+    static constexpr double exp2[] = {1.0,
+                                      0.69314718055994615897,
+                                      0.24022650695910076139,
+                                      0.055504108664651672007,
+                                      0.0096181291076186655706,
+                                      0.0013333558200794592645,
+                                      0.00015403530424776527587,
+                                      0.000015252672924850736404,
+                                      1.3215451633221434374e-6,
+                                      1.0205905413765595794e-7,
+                                      7.0709778665081385558e-9};
+    static constexpr double log2[] = {2.8853900817779268115,  0.96179669392598972877, 0.5770780163455202295,
+                                      0.41219858584090053448, 0.32059853491395986095, 0.26233435250418301904,
+                                      0.22091308423117679618, 0.21365895694319269427};
+    static constexpr double tanh[] = {0.9999999999999999909,   -0.33333333333332129433, 0.13333333333070852257,
+                                      -0.05396825374761495753, 0.02186947922841551624,  -0.008863014364175524069,
+                                      0.0035890268905966949744, -0.0014302639288521508309, 0.00047380894711132857795};
+};
+
+// 2^x for x <= 0; zero where the result would be subnormal.
+template <class T>
+GYRFALCON_INLINE Vector<T> exp2_of_negative(Vector<T> x) {
+    const Vector<T> shifted = x + Simd<T>::round_magic;
+    const Vector<T> fraction = x - (shifted - Simd<T>::round_magic);
+    const Bits<T> mantissa = (Bits<T>)horner<T>(fraction, Fit<T>::exp2);
+    const Bits<T> scaled = mantissa + ((Bits<T>)shifted << Simd<T>::mantissa_bits);
+    return (Vector<T>)(scaled & (x >= Simd<T>::smallest_exponent));
+}
+
+// 2^x for any x, held inside the range of normal numbers.
+template <class T>
+GYRFALCON_INLINE Vector<T> exp2_clamped(Vector<T> x) {
+    const T most = -Simd<T>::smallest_exponent;
+    const Vector<T> magnitude = x < T(0) ? -x : x;
+    const Vector<T> small = exp2_of_negative<T>(magnitude < most ? -magnitude : broadcast<T>(-most));
+    return x < T(0) ? small : T(1) / small;
+}
+
+// log2 of positive normal numbers.
+template <class T>
+GYRFALCON_INLINE Vector<T> log2_of_positive(Vector<T> x) {
+    const Bits<T> bits = (Bits<T>)x;
+    const Bits<T> exponent = (bits - Simd<T>::sqrt_half) >> Simd<T>::mantissa_bits;
+    const Vector<T> mantissa = (Vector<T>)(bits - (exponent << Simd<T>::mantissa_bits));
+    const Vector<T> magic = broadcast<T>(Simd<T>::round_magic);
+    const Vector<T> whole = (Vector<T>)(exponent + (Bits<T>)magic) - magic;
+    const Vector<T> z = (mantissa - T(1)) / (mantissa + T(1));
+    return whole + z * horner<T>(z * z, Fit<T>::log2);
+}
+
+// log2(1 + x) for x >= 0, right also where 1 + x rounds to one.
+template <class T>
+GYRFALCON_INLINE Vector<T> log2_of_one_plus(Vector<T> x) {
+    const Vector<T> u = x + T(1), kept = u - T(1);
+    const Vector<T> y = log2_of_positive<T>(u) * (x / kept);
+    return kept == T(0) ? x * T(1.4426950408889634074) : y;
+}
+
+template <class T>
+GYRFALCON_INLINE Vector<T> hyperbolic_tangent(Vector<T> x) {
+    const Vector<T> magnitude = x < T(0) ? -x : x;
+    const Vector<T> e = exp2_of_negative<T>(magnitude * T(-2.8853900817779268147));
+    const Vector<T> far = (T(1) - e) / (T(1) + e);
+    const Vector<T> near = x * horner<T>(x * x, Fit<T>::tanh);
+    return magnitude < T(0.35) ? near : (x < T(0) ? -far : far);
+}
+
+}  // namespace

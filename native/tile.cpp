@@ -1,0 +1,275 @@
+// Tiles of the kernel matrix. Compiled once per instruction set; see CMakeLists.txt for the flags of each.
+//
+// Vector lanes run along the centres, so neither product needs a shuffle: K V sums over lanes once per row, and K' U
+// broadcasts U. Distances are built as a matrix product is: a block of `row_panel` rows by two or more vectors of
+// centres lives in registers while the features stream past.
+
+#include "tile.hpp"
+
+#include "profiles.hpp"
+
+namespace {
+
+using gyrfalcon::InstructionSet;
+using gyrfalcon::Operation;
+using gyrfalcon::PackedLeaf;
+using std::size_t;
+
+#if defined(__AVX512F__) || defined(__aarch64__)
+constexpr int rows_in_registers = 12;
+#else
+constexpr int rows_in_registers = 6;
+#endif
+constexpr int vectors_in_registers = 2;
+
+template <class T>
+constexpr size_t panel = vectors_in_registers * lanes<T>;
+
+// Up to here the difference of two points is squared directly; beyond, |x|^2 + |c|^2 - 2 x.c costs half.
+constexpr size_t widest_direct = 16;
+// Features per pass, so that a panel of centres stays in the first-level cache while the rows of a block pass by.
+template <class T>
+constexpr size_t depth = 1024 / sizeof(T);
+// |x|^2 + |c|^2 - 2 x.c has lost digits where it falls below this part of |x|^2 + |c|^2.
+constexpr double cancellation = 1.0 / 32;
+
+template <class T>
+using Registers = Vector<T>[rows_in_registers][vectors_in_registers];
+
+template <class T, bool difference>
+GYRFALCON_INLINE void accumulate(const T* x, const T* c, size_t width, Registers<T>& sum) {
+#pragma GCC unroll 2
+    for (size_t k = 0; k < width; ++k, x += rows_in_registers, c += panel<T>) {
+        Vector<T> centre[vectors_in_registers];
+        for (int v = 0; v < vectors_in_registers; ++v) centre[v] = load(c + v * lanes<T>);
+#pragma GCC unroll 16
+        for (int r = 0; r < rows_in_registers; ++r)
+            for (int v = 0; v < vectors_in_registers; ++v) {
+                if constexpr (difference) {
+                    const Vector<T> gap = centre[v] - x[r];
+                    sum[r][v] += gap * gap;
+                } else {
+                    sum[r][v] += centre[v] * x[r];
+                }
+            }
+    }
+}
+
+// Squared distances from inner products; where cancellation shows, the whole block again by differences.
+template <class T>
+GYRFALCON_INLINE void distances(const PackedLeaf<T>& leaf, size_t row, size_t column, Registers<T>& sum) {
+    const T* x_norm = leaf.x_norm + row * rows_in_registers;
+    const T* c_norm = leaf.c_norm + column * panel<T>;
+    Bits<T> lost{};
+    for (int v = 0; v < vectors_in_registers; ++v) {
+        const Vector<T> norm = load(c_norm + v * lanes<T>);
+#pragma GCC unroll 16
+        for (int r = 0; r < rows_in_registers; ++r) {
+            const Vector<T> both = norm + x_norm[r];
+            sum[r][v] = both - T(2) * sum[r][v];
+            lost |= ~(sum[r][v] >= both * T(cancellation));  // true for NaN too
+        }
+    }
+    if (__builtin_expect(any(lost), 0)) {
+        for (auto& row_sum : sum)
+            for (auto& s : row_sum) s = Vector<T>{};
+        accumulate<T, true>(leaf.x + row * leaf.width * rows_in_registers, leaf.c + column * leaf.width * panel<T>,
+                            leaf.width, sum);
+    }
+}
+
+template <class T, Family family>
+void evaluate_family(const PackedLeaf<T>& leaf, size_t row_panels, size_t first, size_t last, T* tile, size_t stride) {
+    const bool radial = gyrfalcon::is_radial(family);
+    const bool direct = radial && leaf.width <= widest_direct;
+    for (size_t column = first; column < last; ++column) {
+        for (size_t k = 0; k == 0 || k < leaf.width; k += depth<T>) {
+            const size_t width = leaf.width - k < depth<T> ? leaf.width - k : depth<T>;
+            const T* c = leaf.c + (column * leaf.width + k) * panel<T>;
+            for (size_t row = 0; row < row_panels; ++row) {
+                const T* x = leaf.x + (row * leaf.width + k) * rows_in_registers;
+                T* block = tile + row * rows_in_registers * stride + (column - first) * panel<T>;
+                Registers<T> sum;
+                for (int r = 0; r < rows_in_registers; ++r)
+                    for (int v = 0; v < vectors_in_registers; ++v)
+                        sum[r][v] = k == 0 ? Vector<T>{} : load(block + r * stride + v * lanes<T>);
+                if (direct)
+                    accumulate<T, true>(x, c, width, sum);
+                else
+                    accumulate<T, false>(x, c, width, sum);
+                if (k + width < leaf.width) {
+                    for (int r = 0; r < rows_in_registers; ++r)
+                        for (int v = 0; v < vectors_in_registers; ++v) store(block + r * stride + v * lanes<T>, sum[r][v]);
+                    continue;
+                }
+                if (radial && !direct) distances(leaf, row, column, sum);
+#pragma GCC unroll 16
+                for (int r = 0; r < rows_in_registers; ++r)
+                    for (int v = 0; v < vectors_in_registers; ++v)
+                        store(block + r * stride + v * lanes<T>,
+                              profile<T, family>(sum[r][v] * leaf.gain, leaf.first, leaf.second));
+            }
+        }
+    }
+}
+
+template <class T>
+void evaluate(const PackedLeaf<T>& leaf, size_t row_panels, size_t first, size_t last, T* tile, size_t stride) {
+    switch (leaf.family) {
+#define GYRFALCON_FAMILY(name) \
+    case Family::name:         \
+        return evaluate_family<T, Family::name>(leaf, row_panels, first, last, tile, stride);
+        GYRFALCON_FAMILY(gaussian)
+        GYRFALCON_FAMILY(laplacian)
+        GYRFALCON_FAMILY(matern32)
+        GYRFALCON_FAMILY(matern52)
+        GYRFALCON_FAMILY(exponential_power)
+        GYRFALCON_FAMILY(rational_quadratic)
+        GYRFALCON_FAMILY(cauchy)
+        GYRFALCON_FAMILY(linear)
+        GYRFALCON_FAMILY(polynomial)
+        GYRFALCON_FAMILY(sigmoid)
+#undef GYRFALCON_FAMILY
+    }
+}
+
+template <class T>
+void combine(Operation operation, T value, T* a, size_t a_stride, const T* b, size_t b_stride, size_t rows,
+             size_t columns) {
+    for (size_t i = 0; i < rows; ++i, a += a_stride, b += b_stride)
+        for (size_t j = 0; j < columns; j += lanes<T>) {
+            const Vector<T> left = load(a + j);
+            store(a + j, operation == Operation::add        ? left + load(b + j)
+                         : operation == Operation::multiply ? left * load(b + j)
+                                                            : left * value);
+        }
+}
+
+template <class T, int rows, int outputs>
+GYRFALCON_INLINE void multiply_block(const T* tile, size_t stride, size_t columns, const T* v, size_t v_stride,
+                                     double* out, size_t out_stride) {
+    Vector<T> sum[rows][outputs] = {};
+    for (size_t j = 0; j < columns; j += lanes<T>) {
+#pragma GCC unroll 16
+        for (int r = 0; r < rows; ++r) {
+            const Vector<T> kernel = load(tile + r * stride + j);
+#pragma GCC unroll 16
+            for (int k = 0; k < outputs; ++k) sum[r][k] += kernel * load(v + k * v_stride + j);
+        }
+    }
+    for (int r = 0; r < rows; ++r)
+        for (int k = 0; k < outputs; ++k) out[r * out_stride + k] += static_cast<double>(sum_lanes<T>(sum[r][k]));
+}
+
+template <class T, int outputs>
+void multiply_outputs(const T* tile, size_t stride, size_t rows, size_t columns, const T* v, size_t v_stride,
+                      double* out, size_t out_stride) {
+    constexpr int at_once = outputs > 2 ? 3 : 6;  // row_panel is a multiple of six, so is `rows`
+    for (size_t i = 0; i < rows; i += at_once)
+        multiply_block<T, at_once, outputs>(tile + i * stride, stride, columns, v, v_stride, out + i * out_stride,
+                                            out_stride);
+}
+
+template <class T>
+void multiply(const T* tile, size_t stride, size_t rows, size_t columns, const T* v, size_t v_stride, size_t outputs,
+              double* out) {
+    for (size_t k = 0; k < outputs;) {
+        const T* part = v + k * v_stride;
+        switch (outputs - k) {
+            case 1:
+                multiply_outputs<T, 1>(tile, stride, rows, columns, part, v_stride, out + k, outputs);
+                return;
+            case 2:
+                multiply_outputs<T, 2>(tile, stride, rows, columns, part, v_stride, out + k, outputs);
+                return;
+            case 3:
+                multiply_outputs<T, 3>(tile, stride, rows, columns, part, v_stride, out + k, outputs);
+                return;
+            default:
+                multiply_outputs<T, 4>(tile, stride, rows, columns, part, v_stride, out + k, outputs);
+                k += 4;
+        }
+    }
+}
+
+template <class T, int vectors, int outputs>
+GYRFALCON_INLINE void transposed_block(const T* tile, size_t stride, size_t rows, const T* u, size_t u_stride,
+                                       double* out, size_t out_stride) {
+    Vector<T> sum[outputs][vectors] = {};
+    for (size_t i = 0; i < rows; ++i, tile += stride, u += u_stride) {
+        Vector<T> kernel[vectors];
+#pragma GCC unroll 16
+        for (int v = 0; v < vectors; ++v) kernel[v] = load(tile + v * lanes<T>);
+#pragma GCC unroll 16
+        for (int k = 0; k < outputs; ++k)
+            for (int v = 0; v < vectors; ++v) sum[k][v] += kernel[v] * u[k];
+    }
+    for (int k = 0; k < outputs; ++k) {
+        T lane[vectors * lanes<T>];
+        std::memcpy(lane, sum[k], sizeof(lane));
+        for (int j = 0; j < vectors * lanes<T>; ++j) out[k * out_stride + j] += static_cast<double>(lane[j]);
+    }
+}
+
+template <class T, int outputs>
+void transposed_outputs(const T* tile, size_t stride, size_t rows, size_t columns, const T* u, size_t u_stride,
+                        double* out, size_t out_stride) {
+    for (size_t j = 0; j < columns; j += panel<T>)
+        transposed_block<T, vectors_in_registers, outputs>(tile + j, stride, rows, u, u_stride, out + j, out_stride);
+}
+
+template <class T>
+void multiply_transposed(const T* tile, size_t stride, size_t rows, size_t columns, const T* u, size_t outputs,
+                         double* out, size_t out_stride) {
+    for (size_t k = 0; k < outputs;) {
+        double* part = out + k * out_stride;
+        switch (outputs - k) {
+            case 1:
+                transposed_outputs<T, 1>(tile, stride, rows, columns, u + k, outputs, part, out_stride);
+                return;
+            case 2:
+                transposed_outputs<T, 2>(tile, stride, rows, columns, u + k, outputs, part, out_stride);
+                return;
+            case 3:
+                transposed_outputs<T, 3>(tile, stride, rows, columns, u + k, outputs, part, out_stride);
+                return;
+            case 4:
+                transposed_outputs<T, 4>(tile, stride, rows, columns, u + k, outputs, part, out_stride);
+                return;
+            default:
+                transposed_outputs<T, 5>(tile, stride, rows, columns, u + k, outputs, part, out_stride);
+                k += 5;
+        }
+    }
+}
+
+template <class T>
+void exponential(T* x, size_t count) {
+    for (size_t i = 0; i < count; i += 64 / sizeof(T))
+#pragma GCC unroll 4
+        for (size_t v = 0; v < 64 / sizeof(T); v += lanes<T>) {
+            const Vector<T> value = load(x + i + v);
+            store(x + i + v, exp2_of_negative<T>(value < T(0) ? value : -value));
+        }
+}
+
+template <class T>
+constexpr InstructionSet<T> table = {GYRFALCON_ISA_NAME, rows_in_registers,  panel<T>,
+                                     evaluate<T>,        combine<T>,         multiply<T>,
+                                     multiply_transposed<T>, exponential<T>};
+
+}  // namespace
+
+namespace gyrfalcon {
+
+template <>
+const InstructionSet<float>& GYRFALCON_ISA<float>() {
+    return table<float>;
+}
+
+template <>
+const InstructionSet<double>& GYRFALCON_ISA<double>() {
+    return table<double>;
+}
+
+}  // namespace gyrfalcon

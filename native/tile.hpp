@@ -1,0 +1,49 @@
+// What one instruction set provides: products on a tile of the kernel matrix that stays in cache.
+#pragma once
+
+#include <cstddef>
+
+#include "core.hpp"
+
+namespace gyrfalcon {
+
+// A leaf with its share of the data packed: X in panels of `row_panel` rows, C in panels of `column_panel` centres,
+// both with the feature as the slow index inside a panel, both padded with zeros.
+template <class T>
+struct PackedLeaf {
+    Family family;
+    T gain, first, second;
+    std::size_t width;
+    const T *x, *x_norm;
+    const T *c, *c_norm;
+};
+
+template <class T>
+struct InstructionSet {
+    const char* name;
+    std::size_t row_panel, column_panel;
+    // tile[i, j] = k(x_i, c_j) for row panels [0, row_panels) and centre panels [first, last); the tile starts at `first`
+    void (*evaluate)(const PackedLeaf<T>&, std::size_t row_panels, std::size_t first, std::size_t last, T* tile,
+                     std::size_t tile_stride);
+    // a = a + b, a * b, or a * value
+    void (*combine)(Operation, T value, T* a, std::size_t a_stride, const T* b, std::size_t b_stride, std::size_t rows,
+                    std::size_t columns);
+    // out[i, k] += sum_j tile[i, j] v[k, j]
+    void (*multiply)(const T* tile, std::size_t tile_stride, std::size_t rows, std::size_t columns, const T* v,
+                     std::size_t v_stride, std::size_t outputs, double* out);
+    // out[k, j] += sum_i tile[i, j] u[i, k]
+    void (*multiply_transposed)(const T* tile, std::size_t tile_stride, std::size_t rows, std::size_t columns,
+                                const T* u, std::size_t outputs, double* out, std::size_t out_stride);
+    void (*exponential)(T* x, std::size_t count);  // x = 2^-|x|, count a multiple of 64
+};
+
+template <class T>
+const InstructionSet<T>& baseline();
+#if defined(GYRFALCON_X86)
+template <class T>
+const InstructionSet<T>& avx2();
+template <class T>
+const InstructionSet<T>& avx512();
+#endif
+
+}  // namespace gyrfalcon

@@ -1,0 +1,15 @@
+"""Gyrfalcon: kernel machines at any scale.
+
+>>> import numpy as np, gyrfalcon as gf
+>>> X = np.random.default_rng(0).normal(size=(10_000, 5))
+>>> K = gf.KernelMatrix(gf.kernels.Gaussian(length_scale=2.0), X, X[:100])  # 10,000 × 100, never stored
+>>> (K @ np.ones(100)).shape
+(10000,)
+"""
+
+from . import kernels
+from .matrix import KernelMatrix, Plan
+
+__all__ = ["KernelMatrix", "Plan", "__version__", "kernels"]
+
+__version__ = "0.1.0"

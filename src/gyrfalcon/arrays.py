@@ -1,0 +1,129 @@
+"""The door: what is accepted as points or vectors, checked once, named in every complaint."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from scipy import sparse
+from torch import Tensor
+
+Dense: TypeAlias = np.ndarray[Any, Any] | Tensor
+Points: TypeAlias = Dense | sparse.csr_array
+
+_CHUNK = 1 << 20  # entries looked at together when checking that all are finite
+_FLOATS = {"float32": torch.float32, "float64": torch.float64}
+
+
+def as_points(value: Any, name: str) -> Points:
+    """A finite float32 or float64 matrix: array, tensor or CSR; nothing is copied unless it must be.
+
+    Integers and booleans become float64. Anything with `__array__` (lists, data frames) is read as an array.
+    """
+    points = _as_matrix(value, name)
+    if points.ndim != 2:
+        raise ValueError(f"{name} must have two dimensions (rows are points), got shape {tuple(points.shape)}")
+    if isinstance(points, sparse.csr_array):
+        if not np.isfinite(points.data).all():
+            raise ValueError(f"{name} contains NaN or infinity: drop or impute those rows first")
+    else:
+        _check_finite(points, name)
+    return points
+
+
+def as_dense(value: Any, name: str) -> Dense:
+    """The same for those who have no use for sparse points."""
+    points = as_points(value, name)
+    if isinstance(points, sparse.csr_array):
+        raise TypeError(f"{name} must be dense here: use KernelMatrix, or convert it with .toarray()")
+    return points
+
+
+def _as_matrix(value: Any, name: str) -> Points:
+    if isinstance(value, Tensor):
+        if value.layout is torch.sparse_csr:
+            parts = (value.values(), value.col_indices(), value.crow_indices())
+            value = sparse.csr_array(tuple(part.detach().cpu().numpy() for part in parts), shape=tuple(value.shape))
+        elif value.layout is not torch.strided:
+            raise TypeError(f"{name} must be a dense or CSR tensor, got layout {value.layout}: use .to_sparse_csr()")
+        else:
+            return _float_tensor(value, name)
+    if sparse.issparse(value):
+        if value.dtype.name not in _FLOATS and value.dtype.kind not in "biu":
+            raise TypeError(f"{name} must hold float32 or float64, got {value.dtype}")
+        csr = sparse.csr_array(value)
+        csr.sum_duplicates()
+        return csr if value.dtype.name in _FLOATS else csr.astype(np.float64)
+    return _float_array(value, name)
+
+
+def _float_tensor(value: Tensor, name: str) -> Tensor:
+    if value.dtype in (torch.float32, torch.float64):
+        return value
+    if value.dtype.is_complex or value.dtype.is_floating_point:
+        raise TypeError(
+            f"{name} must hold float32 or float64, got {value.dtype}: convert it with .float() or .double()"
+        )
+    return value.double()
+
+
+def _float_array(value: Any, name: str) -> np.ndarray[Any, Any]:
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name} cannot be read as an array: {error}") from error
+    if array.dtype.kind in "biu":
+        return array.astype(np.float64)
+    if array.dtype.name not in _FLOATS:
+        raise TypeError(f"{name} must hold float32 or float64, got {array.dtype}: convert it with .astype")
+    if not array.dtype.isnative:
+        return array.astype(array.dtype.newbyteorder("="))
+    if any(stride % array.itemsize for stride in array.strides):  # a field of a structured array
+        return array.copy()
+    return array
+
+
+def _check_finite(points: Dense, name: str) -> None:
+    step = max(1, _CHUNK // max(1, points.shape[1]))
+    for start in range(0, len(points), step):
+        part = points[start : start + step]
+        finite = torch.isfinite(part).all() if isinstance(part, Tensor) else np.isfinite(part).all()
+        if not finite:
+            raise ValueError(f"{name} contains NaN or infinity: drop or impute those rows first")
+
+
+def torch_dtype(points: Points) -> torch.dtype:
+    return points.dtype if isinstance(points, Tensor) else _FLOATS[points.dtype.name]
+
+
+def device_of(points: Points) -> torch.device:
+    return points.device if isinstance(points, Tensor) else torch.device("cpu")
+
+
+def to_tensor(array: Dense) -> Tensor:
+    """The same memory as a tensor, or a copy where torch cannot represent it (negative strides, read-only)."""
+    if isinstance(array, Tensor):
+        return array
+    if not array.flags.writeable or any(stride < 0 for stride in array.strides):
+        array = array.copy()
+    return torch.from_numpy(array)
+
+
+def as_vectors(value: Any, name: str, rows: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """`rows` numbers, or that many rows of them, as a matrix with one column per right-hand side."""
+    vectors = to_tensor(_float_array(value, name)) if not isinstance(value, Tensor) else value
+    if vectors.layout is not torch.strided:
+        raise TypeError(f"{name} must be dense")
+    if vectors.ndim not in (1, 2) or len(vectors) != rows:
+        raise ValueError(f"{name} must have {rows} rows and one or two dimensions, got shape {tuple(vectors.shape)}")
+    if vectors.device != device:
+        raise ValueError(f"{name} is on {vectors.device} but the points are on {device}: move one of them")
+    whole = not (np.asarray(value).dtype.kind == "f" if not isinstance(value, Tensor) else value.is_floating_point())
+    if whole and not vectors.is_complex():
+        vectors = vectors.to(dtype)
+    if vectors.dtype != dtype:
+        raise TypeError(f"{name} holds {vectors.dtype} but the points hold {dtype}: convert one of them")
+    if not torch.isfinite(vectors.detach()).all():
+        raise ValueError(f"{name} contains NaN or infinity")
+    return vectors if vectors.ndim == 2 else vectors[:, None]

@@ -1,0 +1,34 @@
+"""Kernels, as values: they say what k(x, c) is, and nothing of how products with it are made."""
+
+from .algebra import Mapped, Product, Scaled, Sum
+from .base import Kernel, Parameter
+from .dot import DotKernel, Linear, Polynomial, Sigmoid
+from .function import Function
+from .gaussian import Gaussian
+from .matern import Laplacian, Matern
+from .names import as_kernel, from_name
+from .power import Cauchy, ExponentialPower, RationalQuadratic
+from .radial import RadialKernel
+
+__all__ = [
+    "Cauchy",
+    "DotKernel",
+    "ExponentialPower",
+    "Function",
+    "Gaussian",
+    "Kernel",
+    "Laplacian",
+    "Linear",
+    "Mapped",
+    "Matern",
+    "Parameter",
+    "Polynomial",
+    "Product",
+    "RadialKernel",
+    "RationalQuadratic",
+    "Scaled",
+    "Sigmoid",
+    "Sum",
+    "as_kernel",
+    "from_name",
+]

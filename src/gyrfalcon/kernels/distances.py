@@ -1,0 +1,72 @@
+"""Squared distances that keep their digits: centred, by differences where few features make that cheap, and by
+differences again wherever |x|² + |c|² - 2⟨x, c⟩ cancels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+WIDEST_DIRECT = 16
+CANCELLATION = 1 / 32  # below this part of |x|² + |c|², digits are gone
+
+
+def shift_of(C: Tensor) -> Tensor:
+    """A point near the mean of C, rounded so that subtracting it from nearby points is exact.
+
+    Each entry is a multiple of a power of two near the feature's spread: what is subtracted has few bits, so the
+    difference keeps all of x's.
+    """
+    if len(C) == 0:
+        return C.new_zeros(C.shape[1])
+    mean = C.mean(0, dtype=torch.float64)
+    spread = (C.amax(0) - C.amin(0)).double()
+    grid = torch.exp2(torch.floor(torch.log2(spread.clamp_min(torch.finfo(torch.float64).tiny))))
+    return torch.where(spread > 0, torch.round(mean / grid) * grid, C[0].double()).to(C.dtype)
+
+
+class _SquaredDistances(torch.autograd.Function):
+    """Values as described above; derivatives by the chain rule, which needs no n × m × d tensor."""
+
+    @staticmethod
+    def forward(ctx: Any, X: Tensor, C: Tensor) -> Tensor:
+        ctx.save_for_backward(X, C)
+        return _direct(X, C) if X.shape[1] <= WIDEST_DIRECT else _expanded(X, C)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
+        X, C = ctx.saved_tensors
+        return (
+            2 * (X * gradient.sum(1, keepdim=True) - gradient @ C),
+            2 * (C * gradient.sum(0)[:, None] - gradient.T @ X),
+        )
+
+
+def _direct(X: Tensor, C: Tensor) -> Tensor:
+    total = X.new_zeros(len(X), len(C))
+    for k in range(X.shape[1]):
+        gap = X[:, k, None] - C[:, k]
+        total.addcmul_(gap, gap)
+    return total
+
+
+def _expanded(X: Tensor, C: Tensor) -> Tensor:
+    x_norm, c_norm = (Z.double().square().sum(1).to(Z.dtype) for Z in (X, C))
+    both = x_norm[:, None] + c_norm
+    total = torch.addmm(both, X, C.T, alpha=-2)
+    lost = ~(total >= both.mul_(CANCELLATION))  # NaN, from overflow, counts as lost
+    if lost.any():
+        i, j = lost.nonzero(as_tuple=True)
+        step = max(1, (1 << 20) // X.shape[1])
+        for a in range(0, len(i), step):
+            rows, columns = i[a : a + step], j[a : a + step]
+            total[rows, columns] = (X[rows] - C[columns]).square().sum(1)
+    return total
+
+
+def squared_distances(X: Tensor, C: Tensor) -> Tensor:
+    """‖x - c‖² for every row x of X and c of C, both already shifted near the origin; differentiable in both."""
+    distances: Tensor = _SquaredDistances.apply(X, C)
+    return distances

@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from .radial import RadialKernel
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Gaussian(RadialKernel):
+    """The Gaussian kernel, k(x, c) = exp(-‖x - c‖² / 2σ²).
+
+    Parameters
+    ----------
+    length_scale : float or sequence of floats
+        σ, one for all features or one for each.
+
+    Examples
+    --------
+    >>> import gyrfalcon as gf
+    >>> gf.kernels.Gaussian(length_scale=0.5)([[0.0, 0.0]], [[0.0, 0.5]]).round(4)
+    array([[0.6065]])
+    """
+
+    def profile(self, squared: Tensor) -> Tensor:
+        return torch.exp(squared * -0.5)

@@ -1,0 +1,96 @@
+"""What every engine offers, built on one thing: dense blocks of rows."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import ClassVar
+
+import torch
+from scipy.linalg import blas
+from torch import Tensor
+
+from gyrfalcon.kernels import Kernel
+
+BLOCK_BYTES = 8 << 20  # larger blocks leave the last-level cache and gain nothing
+
+
+class Engine(ABC):
+    """Products with K, of shape (n, m). To write an engine, define `block`; override a product to make it faster.
+
+    Sums over n are taken block by block in float64, so that float32 results do not lose digits as n grows.
+    """
+
+    name: ClassVar[str]
+    temporaries: ClassVar[int] = 4  # blocks alive at once while one is being made
+
+    def __init__(self, kernel: Kernel, shape: tuple[int, int], dtype: torch.dtype, device: torch.device, budget: int):
+        self.kernel = kernel
+        self.shape = shape
+        self.dtype = dtype
+        self.device = device
+        self.budget = budget
+
+    @abstractmethod
+    def block(self, start: int, stop: int) -> Tensor:
+        """Rows start to stop of K."""
+
+    def block_rows(self, target_bytes: int = BLOCK_BYTES) -> int:
+        """How many rows a block has, so that it stays near the target and its temporaries inside the budget."""
+        n, m = self.shape
+        row_bytes = max(1, m) * self.dtype.itemsize
+        return max(1, min(n, min(target_bytes, self.budget // self.temporaries) // row_bytes))
+
+    def blocks(self, target_bytes: int = BLOCK_BYTES) -> Iterator[slice]:
+        n, step = self.shape[0], self.block_rows(target_bytes)
+        for start in range(0, n, step):
+            yield slice(start, min(n, start + step))
+
+    def multiply(self, V: Tensor) -> Tensor:
+        """K V."""
+        out = self._zeros(self.shape[0], V.shape[1])
+        for rows in self.blocks():
+            torch.mm(self.block(rows.start, rows.stop), V, out=out[rows])
+        return out
+
+    def multiply_transposed(self, W: Tensor) -> Tensor:
+        """Kᵀ W."""
+        total = self._zeros(self.shape[1], W.shape[1], torch.float64)
+        for rows in self.blocks():
+            total += self.block(rows.start, rows.stop).T @ W[rows]
+        return total.to(self.dtype)
+
+    def multiply_gram(self, V: Tensor, weights: Tensor | None) -> Tensor:
+        """Kᵀ diag(weights) K V, each entry of K made once."""
+        total = self._zeros(self.shape[1], V.shape[1], torch.float64)
+        for rows in self.blocks():
+            block = self.block(rows.start, rows.stop)
+            product = block @ V
+            total += block.T @ (product if weights is None else weights[rows] * product)
+        return total.to(self.dtype)
+
+    def gram(self, weights: Tensor | None) -> Tensor:
+        """Kᵀ diag(weights) K, in one pass."""
+        m = self.shape[1]
+        total = self._zeros(m, m, torch.float64)
+        signed = weights is not None and bool((weights < 0).any())
+        for rows in self.blocks(max(BLOCK_BYTES, 2 * m * m * self.dtype.itemsize)):
+            block = self.block(rows.start, rows.stop)
+            if signed:
+                total += block.T @ (weights[rows] * block)  # type: ignore[index]
+            else:
+                total += _upper_gram(block if weights is None else weights[rows].sqrt() * block)
+        upper = total.triu()
+        return (upper + upper.triu(1).T).to(self.dtype)
+
+    def _zeros(self, rows: int, columns: int, dtype: torch.dtype | None = None) -> Tensor:
+        return torch.zeros(rows, columns, dtype=dtype or self.dtype, device=self.device)
+
+
+def _upper_gram(block: Tensor) -> Tensor:
+    """The upper triangle of blockᵀ block; what lies below it is not meant to be read."""
+    if block.device.type != "cpu" or block.numel() == 0:
+        return block.T @ block
+    syrk = blas.ssyrk if block.dtype == torch.float32 else blas.dsyrk
+    # Fortran order on both sides: the transposed view of a row-major block costs no copy, and half the work is saved.
+    return torch.from_numpy(syrk(1.0, block.contiguous().numpy().T, lower=1).T)

@@ -1,0 +1,420 @@
+"""The matrix that is never stored, and its derivative."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from scipy import sparse
+from torch import Tensor
+
+from gyrfalcon.arrays import Points, as_points, as_vectors, device_of, to_tensor, torch_dtype
+from gyrfalcon.kernels import Kernel, as_kernel
+
+from . import native_engine, sparse_engine
+from .cached_engine import CachedEngine
+from .engine import BLOCK_BYTES, Engine
+from .native_engine import NativeEngine
+from .plan import Plan, default_budget, worth_caching
+from .sparse_engine import SparseEngine
+from .torch_engine import TorchEngine
+
+ENGINES = ("native", "torch", "sparse")
+TAPE = 16  # blocks that autograd may keep for one block of K
+
+
+class Gradients(NamedTuple):
+    """Derivatives of Σᵢⱼ aᵢⱼ k(xᵢ, cⱼ) in both sets of points and in the kernel's parameters."""
+
+    X: Tensor
+    C: Tensor
+    parameters: dict[str, Tensor]
+
+
+class KernelMatrix:
+    """K = k(X, C), of shape (n, m), as an operator: products are made block by block and K is never stored.
+
+    Everything follows X: an array gives arrays, a tensor gives tensors on its device; a tensor among C, V or the
+    kernel's parameters gives tensors too, and gradients flow through every product.
+
+    Parameters
+    ----------
+    kernel : Kernel or str
+        What k is; a name stands for that kernel with its default parameters.
+    X : array, tensor or sparse matrix of shape (n, d)
+        float32 or float64, computed in that type; NumPy with any strides, PyTorch on any device, SciPy or PyTorch CSR.
+    C : the same, of shape (m, d), optional
+        The centres; X if not given.
+    engine : "native", "torch" or "sparse", optional
+        Chosen from the data if not given.
+    memory_budget : int, optional
+        Bytes that temporaries may take; a quarter of the free memory if not given.
+    cache : bool, optional
+        Whether to keep K after the first product. If not given, only where it fits half the budget and reading
+        costs less than making it again; `plan` tells.
+
+    Examples
+    --------
+    >>> import numpy as np, gyrfalcon as gf
+    >>> X = np.random.default_rng(0).normal(size=(1000, 3))
+    >>> K = gf.KernelMatrix(gf.kernels.Gaussian(1.0), X, X[:50])
+    >>> K
+    KernelMatrix(Gaussian(length_scale=1), 1000 × 50, float64, native)
+    >>> (K @ np.ones(50)).shape, (K.T @ np.ones(1000)).shape
+    ((1000,), (50,))
+    """
+
+    __array_ufunc__ = None  # so that `array @ K` comes here
+
+    def __init__(
+        self,
+        kernel: Kernel | str,
+        X: Any,
+        C: Any = None,
+        *,
+        engine: str | None = None,
+        memory_budget: int | None = None,
+        cache: bool | None = None,
+    ):
+        self.kernel = as_kernel(kernel)
+        self.X: Points = as_points(X, "X")
+        self.C: Points = self.X if C is None else as_points(C, "C")
+        self._check_pair()
+        if engine not in (None, *ENGINES):
+            raise ValueError(f"engine must be one of {ENGINES} or None, got {engine!r}")
+        if memory_budget is not None and memory_budget < 1:
+            raise ValueError(f"memory_budget must be a positive number of bytes, got {memory_budget!r}")
+        self.memory_budget = default_budget(self.device) if memory_budget is None else int(memory_budget)
+        self._engine, self._reason = self._choose(engine)
+        features = self.X.nnz / max(1, self.shape[0]) if sparse.issparse(self.X) else self.X.shape[1]
+        self._cache, self._cache_reason = worth_caching(self.shape, features, self.dtype.itemsize, self.memory_budget)
+        if cache is not None:
+            self._cache, self._cache_reason = cache, "as asked"
+        self._products = 0
+
+    def _check_pair(self) -> None:
+        if self.C.shape[1] != self.X.shape[1]:
+            raise ValueError(f"C has {self.C.shape[1]} features but X has {self.X.shape[1]}")
+        if torch_dtype(self.C) != torch_dtype(self.X):
+            raise TypeError(f"C holds {torch_dtype(self.C)} but X holds {torch_dtype(self.X)}: convert one of them")
+        if device_of(self.C) != device_of(self.X):
+            raise ValueError(f"C is on {device_of(self.C)} but X is on {device_of(self.X)}: move one of them")
+        if sparse.issparse(self.C) and not sparse.issparse(self.X):
+            self.C = self.C.toarray()  # no larger than X, which is dense already
+
+    def _choose(self, wish: str | None) -> tuple[Engine, str]:
+        if sparse.issparse(self.X):
+            if wish not in (None, "sparse"):
+                raise ValueError(f"engine={wish!r} does not take sparse points: leave engine out")
+            if not sparse_engine.serves(self.kernel):
+                raise ValueError(f"kernel: {self.kernel!r} does not take sparse points: convert X with .toarray()")
+            return SparseEngine(self.kernel, self.X, self.C, self.memory_budget), "X is sparse"
+        if wish == "sparse":
+            raise ValueError("engine='sparse' needs sparse points: convert X with scipy.sparse.csr_array")
+        if wish == "torch":
+            why = "as asked"
+        elif self.device.type != "cpu":
+            why = f"X is on {self.device}"
+        elif native_engine.core is None:
+            why = "the compiled core is not installed"
+        elif not native_engine.serves(self.kernel):
+            why = "the compiled core has no such kernel"
+        else:
+            return NativeEngine(self.kernel, self.X, self.C, self.memory_budget), "dense points in main memory"
+        if wish == "native":
+            raise ValueError(f"engine='native' cannot serve this: {why}")
+        return TorchEngine(self.kernel, self.X, self.C, self.memory_budget), why
+
+    # What it is.
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.X.shape[0], self.C.shape[0]
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return torch_dtype(self.X)
+
+    @property
+    def device(self) -> torch.device:
+        return device_of(self.X)
+
+    @property
+    def engine(self) -> str:
+        """The name of the engine in use."""
+        return self._engine.name
+
+    @property
+    def T(self) -> Transposed:  # noqa: N802
+        """Kᵀ, as a view."""
+        return Transposed(self)
+
+    def __repr__(self) -> str:
+        n, m = self.shape
+        return f"KernelMatrix({self.kernel!r}, {n} × {m}, {str(self.dtype).removeprefix('torch.')}, {self.engine})"
+
+    def plan(self) -> Plan:
+        """What was decided and why: engine, threads, block size, whether K is kept.
+
+        >>> import numpy as np, gyrfalcon as gf
+        >>> print(gf.KernelMatrix("rbf", np.zeros((10, 2)), engine="torch", memory_budget=10**6).plan().reason)
+        as asked
+        """
+        native = native_engine.core if self.engine == "native" else None
+        return Plan(
+            engine=self.engine,
+            reason=self._reason,
+            cache=self._cache,
+            cache_reason=self._cache_reason,
+            shape=self.shape,
+            dtype=str(self.dtype).removeprefix("torch."),
+            device=str(self.device),
+            block_rows=native_engine.ROWS_PER_BLOCK if native else self._engine.block_rows(),
+            memory_budget=self.memory_budget,
+            threads=torch.get_num_threads(),
+            instruction_set=native.instruction_set() if native else None,
+        )
+
+    # Products.
+
+    def __matmul__(self, V: Any) -> Any:
+        return self._product(V, "V", transposed=False)
+
+    def __rmatmul__(self, W: Any) -> Any:
+        W = W if isinstance(W, Tensor) else np.asarray(W)
+        return (self.T @ W.T).T
+
+    def gram_mv(self, V: Any, weights: Any = None) -> Any:
+        """Kᵀ diag(weights) K V, each entry of K made once.
+
+        >>> import numpy as np, gyrfalcon as gf
+        >>> K = gf.KernelMatrix("linear", np.array([[1.0], [2.0]]), np.array([[3.0]]))
+        >>> K.gram_mv(np.array([1.0]))
+        array([45.])
+        """
+        vectors = self._vectors(V, "V", self.shape[1])
+        scale = None if weights is None else self._weights(weights)
+        if self._differentiable(vectors) or (scale is not None and scale.requires_grad):
+            product = _Product.apply(self, False, vectors, *self._leaves())
+            return self._like(
+                _Product.apply(self, True, product if scale is None else scale * product, *self._leaves()), V
+            )
+        with torch.no_grad():
+            return self._like(self._ready().multiply_gram(vectors, scale), V)
+
+    def gram(self, weights: Any = None) -> Any:
+        """Kᵀ diag(weights) K, of shape (m, m), in one pass.
+
+        >>> import numpy as np, gyrfalcon as gf
+        >>> gf.KernelMatrix("linear", np.array([[1.0], [2.0]]), np.array([[3.0]])).gram()
+        array([[45.]])
+        """
+        scale = None if weights is None else self._weights(weights).detach()
+        with torch.no_grad():
+            return self._out(self._ready().gram(scale))
+
+    def _product(self, V: Any, name: str, *, transposed: bool) -> Any:
+        vectors = self._vectors(V, name, self.shape[0 if transposed else 1])
+        if self._differentiable(vectors):
+            return self._like(_Product.apply(self, transposed, vectors, *self._leaves()), V)
+        return self._like(self._multiply(vectors, transposed), V)
+
+    def _multiply(self, vectors: Tensor, transposed: bool) -> Tensor:
+        with torch.no_grad():
+            engine = self._ready()
+            return engine.multiply_transposed(vectors) if transposed else engine.multiply(vectors)
+
+    def _ready(self) -> Engine:
+        """The engine, replaced by one that keeps K once a second product shows that it is worth it."""
+        self._products += 1
+        if self._cache and self._products == 2:
+            self._engine = CachedEngine(self._engine)
+        return self._engine
+
+    # Entries.
+
+    def rows(self, index: slice | int) -> Any:
+        """The dense rows of K that a slice or an integer names.
+
+        >>> import numpy as np, gyrfalcon as gf
+        >>> gf.KernelMatrix("linear", np.array([[1.0], [2.0], [3.0]])).rows(slice(1, 3))
+        array([[2., 4., 6.],
+               [3., 6., 9.]])
+        """
+        if isinstance(index, slice):
+            start, stop, step = index.indices(self.shape[0])
+            if step != 1:
+                raise ValueError(f"rows takes slices of step 1, got {index}")
+            return self._out(self._block(start, max(start, stop)))
+        at = range(self.shape[0])[index]
+        return self._out(self._block(at, at + 1)[0])
+
+    def _block(self, start: int, stop: int) -> Tensor:
+        if not self._differentiable():
+            with torch.no_grad():
+                return self._engine.block(start, stop)
+        return self._differentiable_block(start, stop, self.X, self.C, self.kernel)
+
+    def _differentiable_block(self, start: int, stop: int, X: Points, C: Points, kernel: Kernel) -> Tensor:
+        if sparse.issparse(X):
+            return SparseEngine(kernel, X[start:stop], C, self.memory_budget).block(0, stop - start)
+        return kernel.block(to_tensor(X[start:stop]), to_tensor(C))
+
+    def to_dense(self) -> Any:
+        """All of K, for small matrices."""
+        return self._out(self._block(0, self.shape[0]))
+
+    def diag(self) -> Any:
+        """The main diagonal, k(xᵢ, cᵢ) for i below min(n, m).
+
+        >>> import numpy as np, gyrfalcon as gf
+        >>> gf.KernelMatrix("linear", np.array([[1.0], [2.0]])).diag()
+        array([1., 4.])
+        """
+        count = min(self.shape)
+        if self.C is self.X and not sparse.issparse(self.X):
+            return self._out(self.kernel.diagonal(to_tensor(self.X)))
+        step = 256
+        parts = [
+            KernelMatrix(self.kernel, self.X[a : a + step][:count], self.C[a : a + step][:count])
+            ._block(0, min(step, count - a))
+            .diagonal()
+            for a in range(0, count, step)
+        ]
+        return self._out(torch.cat(parts) if parts else torch.zeros(0, dtype=self.dtype, device=self.device))
+
+    # Derivatives.
+
+    def gradients(self, left: Any, right: Any) -> Gradients:
+        """Derivatives of Σₖ leftₖᵀ K rightₖ in X, C and the kernel's parameters, block by block.
+
+        >>> import numpy as np, gyrfalcon as gf
+        >>> K = gf.KernelMatrix(gf.kernels.Linear(2.0), np.array([[1.0], [2.0]]), np.array([[3.0]]))
+        >>> K.gradients(left=np.ones(2), right=np.ones(1)).parameters
+        {'length_scale': tensor(-2.2500, dtype=torch.float64)}
+        """
+        left = self._vectors(left, "left", self.shape[0]).detach()
+        right = self._vectors(right, "right", self.shape[1]).detach()
+        if left.shape[1] != right.shape[1]:
+            raise ValueError(f"left has {left.shape[1]} columns but right has {right.shape[1]}")
+        if sparse.issparse(self.X):
+            raise ValueError("gradients in X and C need dense points")
+        leaves = [to_tensor(self.X), to_tensor(self.C), *self._parameters().values()]
+        gradients = self._contract(left, right, [True] * len(leaves))
+        assert gradients[0] is not None and gradients[1] is not None
+        named = {n: g for n, g in zip(self._parameters(), gradients[2:], strict=True) if g is not None}
+        return Gradients(gradients[0], gradients[1], named)
+
+    def _parameters(self) -> dict[str, Tensor]:
+        return {
+            name: value if isinstance(value, Tensor) else torch.tensor(value, dtype=torch.float64, device=self.device)
+            for name, value in self.kernel.parameters().items()
+        }
+
+    def _leaves(self) -> list[Tensor | None]:
+        points = [p if isinstance(p, Tensor) else None for p in (self.X, self.C)]
+        return [*points, *self._parameters().values()]
+
+    def _differentiable(self, *vectors: Tensor) -> bool:
+        if not torch.is_grad_enabled():
+            return False
+        return any(leaf is not None and leaf.requires_grad for leaf in (*vectors, *self._leaves()))
+
+    def _contract(self, left: Tensor, right: Tensor, wanted: list[bool]) -> list[Tensor | None]:
+        """Derivatives of Σ (left rightᵀ) ∘ K in X, C and the parameters where wanted, K made again block by block."""
+        sides = [p if sparse.issparse(p) else to_tensor(p) for p in (self.X, self.C)]
+        named = self._parameters()
+        found: list[Tensor | None] = [
+            torch.zeros_like(leaf) if want else None
+            for leaf, want in zip((*sides, *named.values()), wanted, strict=True)
+        ]
+        with torch.enable_grad():
+            C = sides[1].detach().requires_grad_() if wanted[1] else sides[1]
+            parameters = {
+                n: v.detach().requires_grad_() if w else v for (n, v), w in zip(named.items(), wanted[2:], strict=True)
+            }
+            kernel = self.kernel.with_parameters(parameters)
+            for rows in self._engine.blocks(min(BLOCK_BYTES, self.memory_budget // TAPE)):
+                X = sides[0][rows]
+                X = X.detach().requires_grad_() if wanted[0] else X
+                block = self._differentiable_block(0, X.shape[0], X, C, kernel)
+                leaves = [t for t, w in zip((X, C, *parameters.values()), wanted, strict=True) if w]
+                parts = iter(torch.autograd.grad(block, leaves, left[rows] @ right.T, allow_unused=True))
+                for place, total in enumerate(found):
+                    part = next(parts) if total is not None else None
+                    if total is not None and part is not None:
+                        (total[rows] if place == 0 else total).add_(part)
+        return found
+
+    # Conversions.
+
+    def _vectors(self, value: Any, name: str, rows: int) -> Tensor:
+        return as_vectors(value, name, rows, self.dtype, self.device)
+
+    def _weights(self, value: Any) -> Tensor:
+        weights = self._vectors(value, "weights", self.shape[0])
+        if weights.shape[1] != 1:
+            raise ValueError(f"weights must have one entry per row of X, got shape {tuple(weights.shape)}")
+        return weights
+
+    def _like(self, result: Tensor, V: Any) -> Any:
+        return self._out(result[:, 0] if np.ndim(V) == 1 else result, V)
+
+    def _out(self, result: Tensor, *given: Any) -> Any:
+        tensors = (self.X, self.C, *given, *self.kernel.parameters().values())
+        return result if any(isinstance(t, Tensor) for t in tensors) else result.numpy()
+
+
+class Transposed:
+    """Kᵀ, sharing everything with K."""
+
+    __array_ufunc__ = None
+
+    def __init__(self, matrix: KernelMatrix):
+        self.T = matrix
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.T.shape[1], self.T.shape[0]
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.T.dtype
+
+    @property
+    def device(self) -> torch.device:
+        return self.T.device
+
+    def __matmul__(self, W: Any) -> Any:
+        return self.T._product(W, "W", transposed=True)
+
+    def __rmatmul__(self, V: Any) -> Any:
+        return (self.T @ (V if isinstance(V, Tensor) else np.asarray(V)).T).T
+
+    def to_dense(self) -> Any:
+        """All of Kᵀ, for small matrices."""
+        return self.T.to_dense().T
+
+    def __repr__(self) -> str:
+        return f"{self.T!r}.T"
+
+
+class _Product(torch.autograd.Function):
+    """K V or Kᵀ V with memory that does not grow with n·m: nothing of K is saved, blocks are made again."""
+
+    @staticmethod
+    def forward(ctx: Any, matrix: KernelMatrix, transposed: bool, V: Tensor, *leaves: Tensor | None) -> Tensor:
+        ctx.matrix, ctx.transposed = matrix, transposed
+        ctx.save_for_backward(V)
+        return matrix._multiply(V.detach(), transposed)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+        (V,) = ctx.saved_tensors
+        wanted = list(ctx.needs_input_grad[3:])
+        left, right = (V, gradient) if ctx.transposed else (gradient, V)
+        in_vectors = ctx.matrix._multiply(gradient, not ctx.transposed) if ctx.needs_input_grad[2] else None
+        in_leaves = ctx.matrix._contract(left, right, wanted) if any(wanted) else [None] * len(wanted)
+        return None, None, in_vectors, *in_leaves

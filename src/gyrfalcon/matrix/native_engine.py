@@ -1,0 +1,177 @@
+"""Fused products by the compiled core: the kernel matrix lives in cache, tile by tile, and nowhere else."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gyrfalcon import kernels
+from gyrfalcon.arrays import Dense, device_of, to_tensor, torch_dtype
+from gyrfalcon.kernels import Kernel
+from gyrfalcon.kernels.base import Parameter, exponent
+from gyrfalcon.kernels.distances import shift_of
+
+from .engine import Engine
+
+core: ModuleType | None
+try:
+    from gyrfalcon import _native as core
+except ImportError:
+    core = None
+    warnings.warn(
+        "Gyrfalcon was installed without its compiled core, so kernel products use PyTorch and are slower: "
+        "install a C++ compiler (GCC or Clang) and reinstall.",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+
+ROWS_PER_BLOCK = 24  # rows of K that the core keeps per thread during a gram product
+_MULTIPLY, _MULTIPLY_TRANSPOSED, _MULTIPLY_GRAM, _EVALUATE = range(4)
+_LEAF, _ADD, _MULTIPLY_VALUES, _SCALE = range(4)
+_LOG2_E = math.log2(math.e)
+
+
+def _number(value: Parameter) -> float:
+    return float(value)  # type: ignore[arg-type]
+
+
+def _profile(kernel: Kernel) -> tuple[int, float, float, float] | None:
+    """Family, gain on the squared distance or inner product, and two constants; None where the core has no such family."""
+    match kernel:
+        case kernels.Gaussian():
+            return 0, _LOG2_E / 2, 0, 0
+        case kernels.Laplacian() | kernels.Matern(nu=0.5):
+            return 1, _LOG2_E**2, 0, 0
+        case kernels.Matern(nu=1.5):
+            return 2, 3, 0, 0
+        case kernels.Matern():
+            return 3, 5, 0, 0
+        case kernels.ExponentialPower():
+            return 4, 1, kernel.power / 2, 0
+        case kernels.RationalQuadratic(alpha=alpha):
+            return 5, 1 / (2 * _number(alpha)), _number(alpha), 0
+        case kernels.Cauchy():
+            return 6, 1, 0, 0
+        case kernels.Linear():
+            return 7, 1, 0, 0
+        case kernels.Polynomial():
+            return 8, 1, _number(kernel.offset), kernel.degree
+        case kernels.Sigmoid():
+            return 9, 1, _number(kernel.offset), 0
+    return None
+
+
+def serves(kernel: Kernel) -> bool:
+    """Whether the compiled core is there and knows every part of the kernel."""
+    parts = [child for _, child in kernel.children()]
+    return core is not None and (all(map(serves, parts)) if parts else _profile(kernel) is not None)
+
+
+def _array(value: Parameter) -> np.ndarray[Any, Any]:
+    return np.asarray(value.detach().cpu() if isinstance(value, Tensor) else value, dtype=np.float64)
+
+
+class _Program:
+    """The kernel as the core reads it: leaves, and a postfix expression over them."""
+
+    def __init__(self, kernel: Kernel, C: Tensor):
+        self.leaves: list[tuple[Any, ...]] = []
+        self.steps: list[tuple[int, int, float]] = []
+        self.features = C.shape[1]
+        self.shift = shift_of(C).double().numpy()
+        self._add(kernel, None)
+
+    def _add(self, kernel: Kernel, matrix: np.ndarray[Any, Any] | None) -> None:
+        match kernel:
+            case kernels.Sum() | kernels.Product():
+                self._add(kernel.left, matrix)
+                self._add(kernel.right, matrix)
+                self.steps.append((_ADD if isinstance(kernel, kernels.Sum) else _MULTIPLY_VALUES, 0, 1.0))
+            case kernels.Scaled():
+                self._add(kernel.kernel, matrix)
+                self.steps.append((_SCALE, 0, _number(kernel.scale)))
+            case kernels.Mapped():
+                inner = _array(kernel.matrix)
+                _check_features("matrix", inner.shape[1], self.features if matrix is None else matrix.shape[0])
+                self._add(kernel.kernel, inner if matrix is None else inner @ matrix)
+            case _:
+                self._add_leaf(kernel, matrix)
+
+    def _add_leaf(self, kernel: Kernel, matrix: np.ndarray[Any, Any] | None) -> None:
+        profile = _profile(kernel)
+        assert profile is not None
+        family, gain, first, second = profile
+        length_scale = _array(kernel.length_scale)  # type: ignore[attr-defined]
+        width = self.features if matrix is None else len(matrix)
+        if length_scale.ndim == 1:
+            _check_features("length_scale", len(length_scale), width)
+            scale = 1 / length_scale
+        else:  # a power of two is exact; what is left of the length scale goes into the gain
+            power = 2.0 ** -exponent(float(length_scale))
+            scale = np.full(width, power)
+            gain /= (float(length_scale) * power) ** 2
+        shift = self.shift if isinstance(kernel, kernels.RadialKernel) else np.zeros(self.features)
+        has_matrix = matrix is not None and matrix.size > 0
+        entries = (scale[:, None] * matrix).T if matrix is not None and has_matrix else scale
+        self.steps.append((_LEAF, len(self.leaves), 1.0))
+        self.leaves.append((family, gain, first, second, shift.tolist(), entries.ravel().tolist(), has_matrix))
+
+
+def _check_features(name: str, found: int, features: int) -> None:
+    if found != features:
+        raise ValueError(f"{name} has {found} entries but the points have {features} features")
+
+
+class NativeEngine(Engine):
+    """Fused C++ products for dense data in main memory."""
+
+    name = "native"
+    temporaries = 1
+
+    def __init__(self, kernel: Kernel, X: Dense, C: Dense, budget: int):
+        super().__init__(kernel, (len(X), len(C)), torch_dtype(X), device_of(X), budget)
+        self.X = X.detach() if isinstance(X, Tensor) else X
+        self.C = C.detach() if isinstance(C, Tensor) else C
+        self.program = _Program(kernel, to_tensor(self.C))
+
+    def _run(self, task: int, X: Dense, V: Tensor | None, weights: Tensor | None, out: Tensor) -> Tensor:
+        assert core is not None
+        core.run(
+            task,
+            self.program.leaves,
+            self.program.steps,
+            X,
+            self.C,
+            V,
+            weights,
+            out,
+            torch.get_num_threads(),
+            self.budget // 2,
+        )
+        return out
+
+    def _empty(self, rows: int, columns: int) -> Tensor:
+        return torch.empty(rows, columns, dtype=self.dtype)
+
+    def block(self, start: int, stop: int) -> Tensor:
+        X = self.X[start:stop]
+        return self._run(_EVALUATE, X, None, None, self._empty(len(X), self.shape[1]))
+
+    def multiply(self, V: Tensor) -> Tensor:
+        return self._run(_MULTIPLY, self.X, V, None, self._empty(self.shape[0], V.shape[1]))
+
+    def multiply_transposed(self, W: Tensor) -> Tensor:
+        return self._run(_MULTIPLY_TRANSPOSED, self.X, W, None, self._empty(self.shape[1], W.shape[1]))
+
+    def multiply_gram(self, V: Tensor, weights: Tensor | None) -> Tensor:
+        kept = torch.get_num_threads() * ROWS_PER_BLOCK * self.shape[1] * self.dtype.itemsize
+        if kept > self.budget // 2:
+            product = self.multiply(V)
+            return self.multiply_transposed(product if weights is None else weights * product)
+        return self._run(_MULTIPLY_GRAM, self.X, V, weights, self._empty(self.shape[1], V.shape[1]))

@@ -1,0 +1,73 @@
+"""Which engine, and whether to keep K: decided from shapes by a small cost model, and explained on request."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+import torch
+
+# Relative costs, from the benchmark of the product on two cores (nanoseconds an entry in float32; float64 doubles all).
+# They only have to order two choices, so their ratio matters and not the machine.
+NONLINEARITY_NS = 0.25
+FEATURE_NS = 0.016
+READ_NS = 0.4
+CACHE_GAIN = 1.5  # keep K only if reading is that many times cheaper than making it
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a KernelMatrix makes its products; printed, it reads as a few sentences."""
+
+    engine: str
+    reason: str
+    cache: bool
+    cache_reason: str
+    shape: tuple[int, int]
+    dtype: str
+    device: str
+    block_rows: int
+    memory_budget: int
+    threads: int
+    instruction_set: str | None
+
+    def __str__(self) -> str:
+        n, m = self.shape
+        simd = f", {self.instruction_set}" if self.instruction_set else ""
+        return (
+            f"{n} × {m} {self.dtype} kernel matrix on {self.device}\n"
+            f"engine: {self.engine}{simd}, {self.threads} threads, blocks of {self.block_rows} rows ({self.reason})\n"
+            f"cache:  {'yes, from the second product on' if self.cache else 'no'} ({self.cache_reason})\n"
+            f"memory: temporaries stay under {readable(self.memory_budget)}"
+        )
+
+
+def readable(size: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:.3g} TB"
+
+
+def default_budget(device: torch.device) -> int:
+    """A quarter of the memory that is free now."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0] // 4
+    try:
+        with open("/proc/meminfo", encoding="ascii") as file:
+            free = next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable"))
+    except (OSError, StopIteration):
+        free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2 if hasattr(os, "sysconf") else 4 << 30
+    return free // 4
+
+
+def worth_caching(shape: tuple[int, int], features: float, itemsize: int, budget: int) -> tuple[bool, str]:
+    """Whether to keep K, and why."""
+    size = shape[0] * shape[1] * itemsize
+    if size > budget // 2:
+        return False, f"K would take {readable(size)}, more than half the budget"
+    make = NONLINEARITY_NS + FEATURE_NS * features
+    if make < CACHE_GAIN * READ_NS:
+        return False, f"with {features:.0f} features an entry is made about as fast as it is read"
+    return True, f"K takes {readable(size)} and reading an entry is {make / READ_NS:.1f} times cheaper than making it"

@@ -1,0 +1,158 @@
+"""Products with kernels of sparse points, of any number of features, without a dense copy of either side."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import sparse
+from torch import Tensor
+
+from gyrfalcon import kernels
+from gyrfalcon.arrays import Points, to_tensor, torch_dtype
+from gyrfalcon.kernels import Kernel
+from gyrfalcon.kernels.base import Parameter, as_tensor
+from gyrfalcon.kernels.distances import CANCELLATION
+
+from .engine import Engine
+
+Array = np.ndarray[Any, Any]
+_PAIRS = 1 << 16  # pairs whose distance is made again together
+
+
+def serves(kernel: Kernel) -> bool:
+    """Whether the kernel is made of distances and inner products: those are what sparse points give cheaply."""
+    if isinstance(kernel, kernels.Sum | kernels.Product | kernels.Scaled):
+        return all(serves(child) for _, child in kernel.children())
+    return isinstance(kernel, kernels.RadialKernel | kernels.DotKernel)
+
+
+class SparseEngine(Engine):
+    """Blocks from SciPy's sparse products: X is CSR, C is CSR or dense.
+
+    Inner products and norms are taken in float64. Features that no centre has never meet an index array of length d,
+    so d may be 1e8.
+    """
+
+    name = "sparse"
+    temporaries = 8
+
+    def __init__(self, kernel: Kernel, X: sparse.csr_array, C: Points, budget: int):
+        super().__init__(kernel, (X.shape[0], C.shape[0]), torch_dtype(X), torch.device("cpu"), budget)
+        self.X = X
+        self.C = C if sparse.issparse(C) else to_tensor(C).detach().double().numpy()
+        self._sides: dict[tuple[float, ...] | None, _Side] = {}
+
+    def block(self, start: int, stop: int) -> Tensor:
+        return self._evaluate(self.kernel, self.X[start:stop])
+
+    def _evaluate(self, kernel: Kernel, X: sparse.csr_array) -> Tensor:
+        match kernel:
+            case kernels.Sum():
+                return self._evaluate(kernel.left, X) + self._evaluate(kernel.right, X)
+            case kernels.Product():
+                return self._evaluate(kernel.left, X) * self._evaluate(kernel.right, X)
+            case kernels.Scaled():
+                return as_tensor(kernel.scale, torch.empty(0, dtype=self.dtype)) * self._evaluate(kernel.kernel, X)
+        assert isinstance(kernel, kernels.RadialKernel | kernels.DotKernel)
+        scales = _vector(kernel.length_scale, X.shape[1])
+        key = None if scales is None else tuple(scales)
+        if key not in self._sides:
+            self._sides[key] = _Side(self.C, scales)
+        make = (
+            self._sides[key].squared_distances
+            if isinstance(kernel, kernels.RadialKernel)
+            else self._sides[key].products
+        )
+        values = torch.from_numpy(make(_scaled(X, scales), np.dtype(str(self.dtype).removeprefix("torch."))))
+        if scales is None:  # a scalar stays a tensor, so that gradients reach it
+            values = values / as_tensor(kernel.length_scale, values).square()
+        return kernel.profile(values)
+
+
+def _vector(length_scale: Parameter, features: int) -> Array | None:
+    values = np.asarray(length_scale.detach().cpu() if isinstance(length_scale, Tensor) else length_scale, dtype=float)
+    if values.ndim == 0:
+        return None
+    if isinstance(length_scale, Tensor) and length_scale.requires_grad:
+        raise ValueError("length_scale: gradients with one scale per feature need dense points")
+    if len(values) != features:
+        raise ValueError(f"length_scale has {len(values)} entries but the points have {features} features")
+    return values
+
+
+def _scaled(points: Any, scales: Array | None) -> Any:
+    if not sparse.issparse(points):
+        return points if scales is None else points / scales
+    data = points.data.astype(np.float64)
+    if scales is not None:
+        data /= scales[points.indices]
+    return sparse.csr_array((data, points.indices, points.indptr), shape=points.shape)
+
+
+def _squared_norms(points: Any) -> Array:
+    if sparse.issparse(points):
+        cumulative = np.concatenate([[0.0], np.cumsum(points.data**2)])
+        return np.diff(cumulative[points.indptr])
+    return np.einsum("ij,ij->i", points, points)
+
+
+class _Side:
+    """The centres, prepared for products with blocks of X under one set of length scales."""
+
+    def __init__(self, C: Any, scales: Array | None):
+        self.points = _scaled(C, scales)
+        self.norms = _squared_norms(self.points)
+        if sparse.issparse(C):
+            self.features, places = np.unique(C.indices, return_inverse=True)
+            shape = (C.shape[0], len(self.features))
+            self.transposed = sparse.csr_array((self.points.data, places, C.indptr), shape=shape).T.tocsr()
+        else:
+            self.transposed = np.ascontiguousarray(self.points.T)
+
+    def _inner(self, X: sparse.csr_array) -> Any:
+        """X Cᵀ: CSR if C is sparse, otherwise dense."""
+        if not sparse.issparse(self.points):
+            return X @ self.transposed
+        if len(self.features) == 0:
+            return sparse.csr_array((X.shape[0], self.points.shape[0]))
+        places = np.searchsorted(self.features, X.indices)
+        known = self.features[np.minimum(places, len(self.features) - 1)] == X.indices
+        ends = np.concatenate([[0], np.cumsum(known)])[X.indptr]
+        return (
+            sparse.csr_array((X.data[known], places[known], ends), shape=(X.shape[0], len(self.features)))
+            @ self.transposed
+        )
+
+    def products(self, X: sparse.csr_array, dtype: np.dtype[Any]) -> Array:
+        inner = self._inner(X)
+        return (inner.toarray() if sparse.issparse(inner) else inner).astype(dtype)
+
+    def squared_distances(self, X: sparse.csr_array, dtype: np.dtype[Any]) -> Array:
+        norms, inner = _squared_norms(X), self._inner(X)
+        squared = np.add.outer(norms.astype(dtype), self.norms.astype(dtype))
+        if sparse.issparse(inner):  # elsewhere the inner product is zero and nothing cancels
+            rows = np.repeat(np.arange(X.shape[0]), np.diff(inner.indptr))
+            columns, inner = inner.indices, inner.data
+        else:
+            rows, columns = np.divmod(np.arange(inner.size), max(1, inner.shape[1]))
+            inner = inner.ravel()
+        both = norms[rows] + self.norms[columns]
+        values = both - 2 * inner
+        lost = np.flatnonzero(~(values >= CANCELLATION * both))
+        for start in range(0, len(lost), _PAIRS):
+            some = lost[start : start + _PAIRS]
+            values[some] = self._differences(X[rows[some]], columns[some])
+        squared[rows, columns] = values
+        return squared
+
+    def _differences(self, X: sparse.csr_array, columns: Array) -> Array:
+        if sparse.issparse(self.points):
+            return _squared_norms(sparse.csr_array(X - self.points[columns]))
+        step = max(1, (1 << 22) // max(1, X.shape[1]))
+        parts = [
+            _squared_norms(X[a : a + step].toarray() - self.points[columns[a : a + step]])
+            for a in range(0, len(columns), step)
+        ]
+        return np.concatenate(parts)
