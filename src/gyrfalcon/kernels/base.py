@@ -177,7 +177,7 @@ class Kernel(ABC):
         return cls(**{k: Kernel.from_dict(v) if isinstance(v, Mapping) else v for k, v in fields.items()})
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self.to_dict() == other.to_dict()  # type: ignore[attr-defined]
+        return type(self) is type(other) and self.to_dict() == other.to_dict()
 
     def __hash__(self) -> int:
         return hash(json.dumps(self.to_dict()))

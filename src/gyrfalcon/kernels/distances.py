@@ -35,7 +35,7 @@ class _SquaredDistances(torch.autograd.Function):
         return _direct(X, C) if X.shape[1] <= WIDEST_DIRECT else _expanded(X, C)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]
+    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
         X, C = ctx.saved_tensors
         return (
@@ -68,5 +68,5 @@ def _expanded(X: Tensor, C: Tensor) -> Tensor:
 
 def squared_distances(X: Tensor, C: Tensor) -> Tensor:
     """‖x - c‖² for every row x of X and c of C, both already shifted near the origin; differentiable in both."""
-    distances: Tensor = _SquaredDistances.apply(X, C)
+    distances: Tensor = _SquaredDistances.apply(X, C)  # type: ignore[no-untyped-call]
     return distances

@@ -9,10 +9,10 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
-from gyrfalcon.arrays import Points, as_points, as_vectors, device_of, to_tensor, torch_dtype
+from gyrfalcon.arrays import as_points, as_vectors, device_of, to_tensor, torch_dtype
 from gyrfalcon.kernels import Kernel, as_kernel
 
-from . import native_engine, sparse_engine
+from . import derivative, native_engine, sparse_engine
 from .cached_engine import CachedEngine
 from .engine import BLOCK_BYTES, Engine
 from .native_engine import NativeEngine
@@ -21,7 +21,6 @@ from .sparse_engine import SparseEngine
 from .torch_engine import TorchEngine
 
 ENGINES = ("native", "torch", "sparse")
-TAPE = 16  # blocks that autograd may keep for one block of K
 
 
 class Gradients(NamedTuple):
@@ -78,8 +77,8 @@ class KernelMatrix:
         cache: bool | None = None,
     ):
         self.kernel = as_kernel(kernel)
-        self.X: Points = as_points(X, "X")
-        self.C: Points = self.X if C is None else as_points(C, "C")
+        self.X: Any = as_points(X, "X")
+        self.C: Any = self.X if C is None else as_points(C, "C")
         self._check_pair()
         if engine not in (None, *ENGINES):
             raise ValueError(f"engine must be one of {ENGINES} or None, got {engine!r}")
@@ -87,7 +86,7 @@ class KernelMatrix:
             raise ValueError(f"memory_budget must be a positive number of bytes, got {memory_budget!r}")
         self.memory_budget = default_budget(self.device) if memory_budget is None else int(memory_budget)
         self._engine, self._reason = self._choose(engine)
-        features = self.X.nnz / max(1, self.shape[0]) if sparse.issparse(self.X) else self.X.shape[1]
+        features = _features(self.X)
         self._cache, self._cache_reason = worth_caching(self.shape, features, self.dtype.itemsize, self.memory_budget)
         if cache is not None:
             self._cache, self._cache_reason = cache, "as asked"
@@ -196,10 +195,8 @@ class KernelMatrix:
         vectors = self._vectors(V, "V", self.shape[1])
         scale = None if weights is None else self._weights(weights)
         if self._differentiable(vectors) or (scale is not None and scale.requires_grad):
-            product = _Product.apply(self, False, vectors, *self._leaves())
-            return self._like(
-                _Product.apply(self, True, product if scale is None else scale * product, *self._leaves()), V
-            )
+            product = self._tracked(vectors, transposed=False)
+            return self._like(self._tracked(product if scale is None else scale * product, transposed=True), V)
         with torch.no_grad():
             return self._like(self._ready().multiply_gram(vectors, scale), V)
 
@@ -217,8 +214,13 @@ class KernelMatrix:
     def _product(self, V: Any, name: str, *, transposed: bool) -> Any:
         vectors = self._vectors(V, name, self.shape[0 if transposed else 1])
         if self._differentiable(vectors):
-            return self._like(_Product.apply(self, transposed, vectors, *self._leaves()), V)
+            return self._like(self._tracked(vectors, transposed=transposed), V)
         return self._like(self._multiply(vectors, transposed), V)
+
+    def _tracked(self, vectors: Tensor, transposed: bool) -> Tensor:
+        """The same product, on autograd's record."""
+        result: Tensor = derivative.Product.apply(self, transposed, vectors, *self._leaves())  # type: ignore[no-untyped-call]
+        return result
 
     def _multiply(self, vectors: Tensor, transposed: bool) -> Tensor:
         with torch.no_grad():
@@ -254,12 +256,7 @@ class KernelMatrix:
         if not self._differentiable():
             with torch.no_grad():
                 return self._engine.block(start, stop)
-        return self._differentiable_block(start, stop, self.X, self.C, self.kernel)
-
-    def _differentiable_block(self, start: int, stop: int, X: Points, C: Points, kernel: Kernel) -> Tensor:
-        if sparse.issparse(X):
-            return SparseEngine(kernel, X[start:stop], C, self.memory_budget).block(0, stop - start)
-        return kernel.block(to_tensor(X[start:stop]), to_tensor(C))
+        return derivative.block(self.kernel, self.X[start:stop], self.C)
 
     def to_dense(self) -> Any:
         """All of K, for small matrices."""
@@ -302,9 +299,8 @@ class KernelMatrix:
             raise ValueError("gradients in X and C need dense points")
         leaves = [to_tensor(self.X), to_tensor(self.C), *self._parameters().values()]
         gradients = self._contract(left, right, [True] * len(leaves))
-        assert gradients[0] is not None and gradients[1] is not None
-        named = {n: g for n, g in zip(self._parameters(), gradients[2:], strict=True) if g is not None}
-        return Gradients(gradients[0], gradients[1], named)
+        in_x, in_c, *in_parameters = (g for g in gradients if g is not None)
+        return Gradients(in_x, in_c, dict(zip(self._parameters(), in_parameters, strict=True)))
 
     def _parameters(self) -> dict[str, Tensor]:
         return {
@@ -322,30 +318,9 @@ class KernelMatrix:
         return any(leaf is not None and leaf.requires_grad for leaf in (*vectors, *self._leaves()))
 
     def _contract(self, left: Tensor, right: Tensor, wanted: list[bool]) -> list[Tensor | None]:
-        """Derivatives of Σ (left rightᵀ) ∘ K in X, C and the parameters where wanted, K made again block by block."""
-        sides = [p if sparse.issparse(p) else to_tensor(p) for p in (self.X, self.C)]
-        named = self._parameters()
-        found: list[Tensor | None] = [
-            torch.zeros_like(leaf) if want else None
-            for leaf, want in zip((*sides, *named.values()), wanted, strict=True)
-        ]
-        with torch.enable_grad():
-            C = sides[1].detach().requires_grad_() if wanted[1] else sides[1]
-            parameters = {
-                n: v.detach().requires_grad_() if w else v for (n, v), w in zip(named.items(), wanted[2:], strict=True)
-            }
-            kernel = self.kernel.with_parameters(parameters)
-            for rows in self._engine.blocks(min(BLOCK_BYTES, self.memory_budget // TAPE)):
-                X = sides[0][rows]
-                X = X.detach().requires_grad_() if wanted[0] else X
-                block = self._differentiable_block(0, X.shape[0], X, C, kernel)
-                leaves = [t for t, w in zip((X, C, *parameters.values()), wanted, strict=True) if w]
-                parts = iter(torch.autograd.grad(block, leaves, left[rows] @ right.T, allow_unused=True))
-                for place, total in enumerate(found):
-                    part = next(parts) if total is not None else None
-                    if total is not None and part is not None:
-                        (total[rows] if place == 0 else total).add_(part)
-        return found
+        X, C = (p if sparse.issparse(p) else to_tensor(p) for p in (self.X, self.C))
+        blocks = self._engine.blocks(min(BLOCK_BYTES, self.memory_budget // derivative.TAPE))
+        return derivative.contract(self.kernel, self._parameters(), (X, C), left, right, wanted, blocks)
 
     # Conversions.
 
@@ -364,6 +339,11 @@ class KernelMatrix:
     def _out(self, result: Tensor, *given: Any) -> Any:
         tensors = (self.X, self.C, *given, *self.kernel.parameters().values())
         return result if any(isinstance(t, Tensor) for t in tensors) else result.numpy()
+
+
+def _features(points: Any) -> float:
+    """How many features a point has, on average, that are not zero by construction."""
+    return points.nnz / max(1, points.shape[0]) if sparse.issparse(points) else points.shape[1]
 
 
 class Transposed:
@@ -398,23 +378,3 @@ class Transposed:
 
     def __repr__(self) -> str:
         return f"{self.T!r}.T"
-
-
-class _Product(torch.autograd.Function):
-    """K V or Kᵀ V with memory that does not grow with n·m: nothing of K is saved, blocks are made again."""
-
-    @staticmethod
-    def forward(ctx: Any, matrix: KernelMatrix, transposed: bool, V: Tensor, *leaves: Tensor | None) -> Tensor:
-        ctx.matrix, ctx.transposed = matrix, transposed
-        ctx.save_for_backward(V)
-        return matrix._multiply(V.detach(), transposed)
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-        (V,) = ctx.saved_tensors
-        wanted = list(ctx.needs_input_grad[3:])
-        left, right = (V, gradient) if ctx.transposed else (gradient, V)
-        in_vectors = ctx.matrix._multiply(gradient, not ctx.transposed) if ctx.needs_input_grad[2] else None
-        in_leaves = ctx.matrix._contract(left, right, wanted) if any(wanted) else [None] * len(wanted)
-        return None, None, in_vectors, *in_leaves

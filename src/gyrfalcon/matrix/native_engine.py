@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 
@@ -19,11 +20,10 @@ from gyrfalcon.kernels.distances import shift_of
 
 from .engine import Engine
 
-core: ModuleType | None
+core: ModuleType | None = None
 try:
-    from gyrfalcon import _native as core
+    core = import_module("gyrfalcon._native")
 except ImportError:
-    core = None
     warnings.warn(
         "Gyrfalcon was installed without its compiled core, so kernel products use PyTorch and are slower: "
         "install a C++ compiler (GCC or Clang) and reinstall.",
@@ -42,7 +42,7 @@ def _number(value: Parameter) -> float:
 
 
 def _profile(kernel: Kernel) -> tuple[int, float, float, float] | None:
-    """Family, gain on the squared distance or inner product, and two constants; None where the core has no such family."""
+    """Family, gain on the squared distance or inner product, two constants; None if the core has no such family."""
     match kernel:
         case kernels.Gaussian():
             return 0, _LOG2_E / 2, 0, 0

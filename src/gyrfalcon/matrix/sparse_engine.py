@@ -95,7 +95,8 @@ def _squared_norms(points: Any) -> Array:
     if sparse.issparse(points):
         cumulative = np.concatenate([[0.0], np.cumsum(points.data**2)])
         return np.diff(cumulative[points.indptr])
-    return np.einsum("ij,ij->i", points, points)
+    norms: Array = np.einsum("ij,ij->i", points, points)
+    return norms
 
 
 class _Side:
@@ -127,11 +128,12 @@ class _Side:
 
     def products(self, X: sparse.csr_array, dtype: np.dtype[Any]) -> Array:
         inner = self._inner(X)
-        return (inner.toarray() if sparse.issparse(inner) else inner).astype(dtype)
+        dense: Array = inner.toarray() if sparse.issparse(inner) else inner
+        return dense.astype(dtype)
 
     def squared_distances(self, X: sparse.csr_array, dtype: np.dtype[Any]) -> Array:
         norms, inner = _squared_norms(X), self._inner(X)
-        squared = np.add.outer(norms.astype(dtype), self.norms.astype(dtype))
+        squared: Array = np.add.outer(norms.astype(dtype), self.norms.astype(dtype))
         if sparse.issparse(inner):  # elsewhere the inner product is zero and nothing cancels
             rows = np.repeat(np.arange(X.shape[0]), np.diff(inner.indptr))
             columns, inner = inner.indices, inner.data
