@@ -26,7 +26,7 @@ def as_points(value: Any, name: str) -> Points:
         raise ValueError(f"{name} must have two dimensions (rows are points), got shape {tuple(points.shape)}")
     if isinstance(points, sparse.csr_array):
         if not np.isfinite(points.data).all():
-            raise ValueError(f"{name} contains NaN or infinity: drop or impute those rows first")
+            raise ValueError(f"{name} contains NaN or infinity: drop or impute those entries first")
     else:
         _check_finite(points, name)
     return points
@@ -90,7 +90,7 @@ def _check_finite(points: Dense, name: str) -> None:
         part = points[start : start + step]
         finite = torch.isfinite(part).all() if isinstance(part, Tensor) else np.isfinite(part).all()
         if not finite:
-            raise ValueError(f"{name} contains NaN or infinity: drop or impute those rows first")
+            raise ValueError(f"{name} contains NaN or infinity: drop or impute those entries first")
 
 
 def torch_dtype(points: Points) -> torch.dtype:
@@ -111,19 +111,26 @@ def to_tensor(array: Dense) -> Tensor:
 
 
 def as_vectors(value: Any, name: str, rows: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """`rows` numbers, or that many rows of them, as a matrix with one column per right-hand side."""
-    vectors = to_tensor(_float_array(value, name)) if not isinstance(value, Tensor) else value
+    """`rows` numbers, or that many rows of them, as a matrix with one column per right-hand side.
+
+    Lists and whole numbers take the points' type; floating-point arrays must have it already.
+    """
+    vectors = value if isinstance(value, Tensor) else to_tensor(_float_array(value, name))
     if vectors.layout is not torch.strided:
         raise TypeError(f"{name} must be dense")
+    floating = value.is_floating_point() or value.is_complex() if isinstance(value, Tensor) else _is_float_array(value)
+    if not floating:
+        vectors = vectors.to(dtype)
     if vectors.ndim not in (1, 2) or len(vectors) != rows:
         raise ValueError(f"{name} must have {rows} rows and one or two dimensions, got shape {tuple(vectors.shape)}")
     if vectors.device != device:
         raise ValueError(f"{name} is on {vectors.device} but the points are on {device}: move one of them")
-    whole = not (np.asarray(value).dtype.kind == "f" if not isinstance(value, Tensor) else value.is_floating_point())
-    if whole and not vectors.is_complex():
-        vectors = vectors.to(dtype)
     if vectors.dtype != dtype:
         raise TypeError(f"{name} holds {vectors.dtype} but the points hold {dtype}: convert one of them")
-    if not torch.isfinite(vectors.detach()).all():
-        raise ValueError(f"{name} contains NaN or infinity")
-    return vectors if vectors.ndim == 2 else vectors[:, None]
+    columns = vectors if vectors.ndim == 2 else vectors[:, None]
+    _check_finite(columns.detach(), name)
+    return columns
+
+
+def _is_float_array(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype.kind == "f"

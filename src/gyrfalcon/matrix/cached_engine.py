@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from .engine import Engine
@@ -13,7 +14,7 @@ class CachedEngine(Engine):
 
     def __init__(self, source: Engine):
         super().__init__(source.kernel, source.shape, source.dtype, source.device, source.budget)
-        self.values = self._zeros(*source.shape)
+        self.values = torch.empty(source.shape, dtype=source.dtype, device=source.device)
         for rows in source.blocks():
             self.values[rows] = source.block(rows.start, rows.stop)
 

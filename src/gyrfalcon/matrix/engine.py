@@ -12,7 +12,7 @@ from torch import Tensor
 
 from gyrfalcon.kernels import Kernel
 
-BLOCK_BYTES = 8 << 20  # larger blocks leave the last-level cache and gain nothing
+BLOCK_BYTES = 4 << 20  # larger blocks leave the last-level cache and gain nothing
 
 
 class Engine(ABC):

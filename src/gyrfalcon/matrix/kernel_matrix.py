@@ -343,7 +343,7 @@ class KernelMatrix:
 
 def _features(points: Any) -> float:
     """How many features a point has, on average, that are not zero by construction."""
-    return points.nnz / max(1, points.shape[0]) if sparse.issparse(points) else points.shape[1]
+    return float(points.nnz / max(1, points.shape[0]) if sparse.issparse(points) else points.shape[1])
 
 
 class Transposed:

@@ -12,7 +12,7 @@ import torch
 NONLINEARITY_NS = 0.25
 FEATURE_NS = 0.016
 READ_NS = 0.4
-CACHE_GAIN = 1.5  # keep K only if reading is that many times cheaper than making it
+CACHE_GAIN = 3  # keep K only if reading is that many times cheaper than making it: filling fresh memory is slow
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from .engine import Engine
 
 Array = np.ndarray[Any, Any]
 _PAIRS = 1 << 16  # pairs whose distance is made again together
+_SIEVE = (1 << 22) - 1  # features are first looked up by these bits alone
 
 
 def serves(kernel: Kernel) -> bool:
@@ -109,6 +110,8 @@ class _Side:
             self.features, places = np.unique(C.indices, return_inverse=True)
             shape = (C.shape[0], len(self.features))
             self.transposed = sparse.csr_array((self.points.data, places, C.indptr), shape=shape).T.tocsr()
+            self.sieve = np.zeros(_SIEVE + 1, dtype=bool)
+            self.sieve[self.features & _SIEVE] = True
         else:
             self.transposed = np.ascontiguousarray(self.points.T)
 
@@ -118,13 +121,13 @@ class _Side:
             return X @ self.transposed
         if len(self.features) == 0:
             return sparse.csr_array((X.shape[0], self.points.shape[0]))
-        places = np.searchsorted(self.features, X.indices)
-        known = self.features[np.minimum(places, len(self.features) - 1)] == X.indices
-        ends = np.concatenate([[0], np.cumsum(known)])[X.indptr]
-        return (
-            sparse.csr_array((X.data[known], places[known], ends), shape=(X.shape[0], len(self.features)))
-            @ self.transposed
-        )
+        kept = np.flatnonzero(self.sieve[X.indices & _SIEVE])  # most features of X no centre has
+        places = np.searchsorted(self.features, X.indices[kept])
+        known = self.features[np.minimum(places, len(self.features) - 1)] == X.indices[kept]
+        kept, places = kept[known], places[known]
+        ends = np.searchsorted(kept, X.indptr)
+        known_part = sparse.csr_array((X.data[kept], places, ends), shape=(X.shape[0], len(self.features)))
+        return known_part @ self.transposed
 
     def products(self, X: sparse.csr_array, dtype: np.dtype[Any]) -> Array:
         inner = self._inner(X)
