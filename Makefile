@@ -19,6 +19,10 @@ lint: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+docs: $(INSTALLED)
+	$(BIN)/sphinx-build -q -W --keep-going docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
 # The engine's tests again, on a build that checks every access and every arithmetic operation of the native code.
 sanitize: $(INSTALLED)
 	$(BIN)/pip install -q --upgrade --no-deps --target $(SANITIZED) . \

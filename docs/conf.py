@@ -1,0 +1,14 @@
+project = "Gyrfalcon"
+author = "the Gyrfalcon developers"
+copyright = "2026, the Gyrfalcon developers"
+extensions = ["sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.mathjax", "numpydoc", "myst_parser"]
+html_theme = "pydata_sphinx_theme"
+html_title = "Gyrfalcon"
+html_theme_options = {"show_toc_level": 2}
+myst_enable_extensions = ["dollarmath"]
+myst_heading_anchors = 3
+numpydoc_show_class_members = False
+autosummary_generate = True
+autodoc_typehints = "none"
+autodoc_default_options = {"members": True, "member-order": "bysource"}
+exclude_patterns = ["_build"]
