@@ -24,12 +24,15 @@ docs: $(INSTALLED)
 	@echo "docs/_build/html/index.html"
 
 # The engine's tests again, on a build that checks every access and every arithmetic operation of the native code.
+# The base interpreter, because the one of .venv would find the editable install first.
 sanitize: $(INSTALLED)
-	$(BIN)/pip install -q --upgrade --no-deps --target $(SANITIZED) . \
-		-C cmake.define.GYRFALCON_SANITIZE=ON -C cmake.build-type=RelWithDebInfo -C build-dir=build/sanitize
+	$(BIN)/pip install -q --upgrade --no-deps --no-build-isolation --target $(SANITIZED) . \
+		-C cmake.define.GYRFALCON_SANITIZE=ON -C build-dir=build/sanitize
 	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
-		ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=$(SANITIZED) PYTHONMALLOC=malloc \
-		$(BIN)/python -m pytest tests/matrix -p no:cacheprovider -k "native and not torch"
+		ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 GYRFALCON_SANITIZED=1 \
+		PYTHONPATH="$(SANITIZED):$$(echo .venv/lib/python*/site-packages)" \
+		"$$($(BIN)/python -c 'import sys; print(sys._base_executable)')" \
+		-m pytest tests/matrix -p no:cacheprovider -k native
 
 # Everything users need, from a clean start. PyTorch comes first, pinned: a bare `torch` would pull gigabytes.
 $(INSTALLED): pyproject.toml constraints.txt $(wildcard native/*)
