@@ -184,6 +184,7 @@ class Product {
         : request_(request),
           execution_(execution),
           isa_(chosen<T>()),
+          transposed_(request.sums.data ? isa_.multiply_transposed_in_double : isa_.multiply_transposed),
           n_(request.x.rows),
           m_(request.c.rows),
           outputs_(request.task == Task::evaluate ? 0 : request.v.columns),
@@ -218,7 +219,10 @@ class Product {
             for (size_t j = 0; j < m_; ++j) {
                 double total = 0;
                 for (size_t s = 0; s < segments; ++s) total += partial.data()[s * sums + k * columns_ + j];
-                request_.out(j, k) = static_cast<T>(total);
+                if (request_.sums.data)
+                    request_.sums(j, k) = total;
+                else
+                    request_.out(j, k) = static_cast<T>(total);
             }
     }
 
@@ -315,8 +319,7 @@ class Product {
                 isa_.multiply(tile, stride, padded, last - first, v_.data() + first, columns_, outputs_,
                               space.sums.data());
             if (request_.task == Task::multiply_transposed)
-                isa_.multiply_transposed(tile, stride, rows, last - first, space.u.data(), outputs_, sums + first,
-                                         columns_);
+                transposed_(tile, stride, rows, last - first, space.u.data(), outputs_, sums + first, columns_);
             if (request_.task == Task::evaluate) copy(tile, stride, first_row, rows, first, std::min(last, m_));
         }
 
@@ -329,8 +332,7 @@ class Product {
                 for (size_t k = 0; k < outputs_; ++k)
                     space.u.data()[i * outputs_ + k] =
                         weight(first_row + i) * static_cast<T>(space.sums.data()[i * outputs_ + k]);
-            isa_.multiply_transposed(space.tile.data(), stride, rows, columns_, space.u.data(), outputs_, sums,
-                                     columns_);
+            transposed_(space.tile.data(), stride, rows, columns_, space.u.data(), outputs_, sums, columns_);
         }
     }
 
@@ -344,6 +346,7 @@ class Product {
     const Request<T>& request_;
     const Execution& execution_;
     const InstructionSet<T>& isa_;
+    typename InstructionSet<T>::MultiplyTransposed* const transposed_;
     const size_t n_, m_, outputs_, columns_, tile_columns_, depth_;
     Buffer<T> v_;  // outputs x columns
     std::vector<Packed<T>> centers_;

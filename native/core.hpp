@@ -80,6 +80,7 @@ struct Request {
     Strided<const T> x, c, v;
     Strided<const T> weights;  // n x 1, or no data
     Strided<T> out;
+    Strided<double> sums;  // instead of out, for transposed and gram products whose sums over n stay in double
 };
 
 struct Interrupted {};

@@ -87,7 +87,8 @@ bool interrupted() {
 template <class T>
 void run_checked(int task, const std::vector<LeafTuple>& leaves, const std::vector<StepTuple>& steps,
                  const Input<T>& x, const Input<T>& c, const std::optional<Input<T>>& v,
-                 const std::optional<Input<T>>& weights, const Output<T>& out, int threads, std::size_t partial_bytes) {
+                 const std::optional<Input<T>>& weights, const std::optional<Output<T>>& out,
+                 const std::optional<Output<double>>& sums, int threads, std::size_t partial_bytes) {
     require(task >= 0 && task <= static_cast<int>(Task::evaluate), "task: unknown");
     Request<T> request;
     request.task = static_cast<Task>(task);
@@ -96,20 +97,25 @@ void run_checked(int task, const std::vector<LeafTuple>& leaves, const std::vect
     request.c = strided<const T>(c);
     require(c.shape(1) == x.shape(1), "C: needs as many columns as X");
     const std::size_t n = x.shape(0), m = c.shape(0);
+    require(out.has_value() != sums.has_value(), "out, sums: give one of them");
+    const std::size_t out_rows = out ? out->shape(0) : sums->shape(0), out_columns = out ? out->shape(1) : sums->shape(1);
     if (request.task == Task::evaluate) {
-        require(out.shape(0) == n && out.shape(1) == m, "out: wrong shape");
+        require(out_rows == n && out_columns == m, "out: wrong shape");
     } else {
         require(v.has_value(), "V: missing");
         request.v = strided<const T>(*v);
         const bool from_rows = request.task == Task::multiply_transposed, to_rows = request.task == Task::multiply;
         require(v->shape(0) == (from_rows ? n : m), "V: wrong number of rows");
-        require(out.shape(0) == (to_rows ? n : m) && out.shape(1) == v->shape(1), "out: wrong shape");
+        require(out_rows == (to_rows ? n : m) && out_columns == v->shape(1), "out: wrong shape");
     }
+    require(!sums || request.task == Task::multiply_transposed || request.task == Task::multiply_gram,
+            "sums: only transposed and gram products sum over the rows");
     if (weights) {
         require(weights->shape(0) == n && weights->shape(1) == 1, "weights: needs one entry per row of X");
         request.weights = strided<const T>(*weights);
     }
-    request.out = strided<T>(out);
+    if (out) request.out = strided<T>(*out);
+    if (sums) request.sums = strided<double>(*sums);
     Execution execution{std::clamp(threads, 1, 1024), partial_bytes, interrupted};
     try {
         nb::gil_scoped_release release;
@@ -124,7 +130,7 @@ void bind_run(nb::module_& module) {
     // Never converted: a copy of `out` would be filled and lost, and a copy of X would break the memory budget.
     module.def("run", &run_checked<T>, nb::arg("task"), nb::arg("leaves"), nb::arg("steps"), nb::arg("x").noconvert(),
                nb::arg("c").noconvert(), nb::arg("v").noconvert().none(), nb::arg("weights").noconvert().none(),
-               nb::arg("out").noconvert(), nb::arg("threads"), nb::arg("partial_bytes"));
+               nb::arg("out").noconvert().none(), nb::arg("sums").noconvert().none(), nb::arg("threads"), nb::arg("partial_bytes"));
 }
 
 }  // namespace

@@ -61,6 +61,17 @@ GYRFALCON_INLINE void store(T* p, Vector<T> v) {
     *reinterpret_cast<Vector<T>*>(p) = v;
 }
 
+// The same numbers in a type at least as wide.
+template <class To, class From>
+GYRFALCON_INLINE Vector<To> load_as(const From* p) {
+    if constexpr (sizeof(To) == sizeof(From)) {
+        return load(p);
+    } else {
+        typedef From Half __attribute__((vector_size(vector_bytes / 2)));
+        return __builtin_convertvector(*reinterpret_cast<const Half*>(p), Vector<To>);
+    }
+}
+
 template <class T>
 GYRFALCON_INLINE Vector<T> broadcast(T x) {
     Vector<T> v;

@@ -175,70 +175,61 @@ void multiply(const T* tile, size_t stride, size_t rows, size_t columns, const T
               double* out) {
     for (size_t k = 0; k < outputs;) {
         const T* part = v + k * v_stride;
-        switch (outputs - k) {
-            case 1:
-                multiply_outputs<T, 1>(tile, stride, rows, columns, part, v_stride, out + k, outputs);
-                return;
-            case 2:
-                multiply_outputs<T, 2>(tile, stride, rows, columns, part, v_stride, out + k, outputs);
-                return;
-            case 3:
-                multiply_outputs<T, 3>(tile, stride, rows, columns, part, v_stride, out + k, outputs);
-                return;
-            default:
-                multiply_outputs<T, 4>(tile, stride, rows, columns, part, v_stride, out + k, outputs);
-                k += 4;
+        const size_t left = outputs - k;
+        if (left >= 4) {
+            multiply_outputs<T, 4>(tile, stride, rows, columns, part, v_stride, out + k, outputs);
+            k += 4;
+        } else if (left >= 2) {
+            multiply_outputs<T, 2>(tile, stride, rows, columns, part, v_stride, out + k, outputs);
+            k += 2;
+        } else {
+            multiply_outputs<T, 1>(tile, stride, rows, columns, part, v_stride, out + k, outputs);
+            k += 1;
         }
     }
 }
 
-template <class T, int vectors, int outputs>
-GYRFALCON_INLINE void transposed_block(const T* tile, size_t stride, size_t rows, const T* u, size_t u_stride,
-                                       double* out, size_t out_stride) {
-    Vector<T> sum[outputs][vectors] = {};
-    for (size_t i = 0; i < rows; ++i, tile += stride, u += u_stride) {
-        Vector<T> kernel[vectors];
-#pragma GCC unroll 16
-        for (int v = 0; v < vectors; ++v) kernel[v] = load(tile + v * lanes<T>);
-#pragma GCC unroll 16
-        for (int k = 0; k < outputs; ++k)
-            for (int v = 0; v < vectors; ++v) sum[k][v] += kernel[v] * u[k];
-    }
-    for (int k = 0; k < outputs; ++k) {
-        T lane[vectors * lanes<T>];
-        std::memcpy(lane, sum[k], sizeof(lane));
-        for (int j = 0; j < vectors * lanes<T>; ++j) out[k * out_stride + j] += static_cast<double>(lane[j]);
-    }
-}
-
-template <class T, int outputs>
+// Sums over the rows of a block are taken in type Sum: T is fast, double keeps digits that a solver may need.
+template <class T, class Sum, int outputs>
 void transposed_outputs(const T* tile, size_t stride, size_t rows, size_t columns, const T* u, size_t u_stride,
                         double* out, size_t out_stride) {
-    for (size_t j = 0; j < columns; j += panel<T>)
-        transposed_block<T, vectors_in_registers, outputs>(tile + j, stride, rows, u, u_stride, out + j, out_stride);
+    constexpr int vectors = panel<T> / lanes<Sum>;
+    for (size_t j = 0; j < columns; j += panel<T>) {
+        Vector<Sum> sum[outputs][vectors] = {};
+        const T* kernel_row = tile + j;
+        const T* u_row = u;
+        for (size_t i = 0; i < rows; ++i, kernel_row += stride, u_row += u_stride) {
+            Vector<Sum> kernel[vectors];
+#pragma GCC unroll 16
+            for (int v = 0; v < vectors; ++v) kernel[v] = load_as<Sum>(kernel_row + v * lanes<Sum>);
+#pragma GCC unroll 16
+            for (int k = 0; k < outputs; ++k)
+                for (int v = 0; v < vectors; ++v) sum[k][v] += kernel[v] * static_cast<Sum>(u_row[k]);
+        }
+        for (int k = 0; k < outputs; ++k) {
+            Sum lane[panel<T>];
+            std::memcpy(lane, sum[k], sizeof(lane));
+            for (size_t l = 0; l < panel<T>; ++l) out[k * out_stride + j + l] += static_cast<double>(lane[l]);
+        }
+    }
 }
 
-template <class T>
+template <class T, class Sum>
 void multiply_transposed(const T* tile, size_t stride, size_t rows, size_t columns, const T* u, size_t outputs,
                          double* out, size_t out_stride) {
+    constexpr int most = sizeof(Sum) == sizeof(T) ? 5 : 3;  // as many sums as the registers hold
     for (size_t k = 0; k < outputs;) {
         double* part = out + k * out_stride;
-        switch (outputs - k) {
-            case 1:
-                transposed_outputs<T, 1>(tile, stride, rows, columns, u + k, outputs, part, out_stride);
-                return;
-            case 2:
-                transposed_outputs<T, 2>(tile, stride, rows, columns, u + k, outputs, part, out_stride);
-                return;
-            case 3:
-                transposed_outputs<T, 3>(tile, stride, rows, columns, u + k, outputs, part, out_stride);
-                return;
-            case 4:
-                transposed_outputs<T, 4>(tile, stride, rows, columns, u + k, outputs, part, out_stride);
-                return;
-            default:
-                transposed_outputs<T, 5>(tile, stride, rows, columns, u + k, outputs, part, out_stride);
-                k += 5;
+        const size_t left = outputs - k;
+        if (left >= most) {
+            transposed_outputs<T, Sum, most>(tile, stride, rows, columns, u + k, outputs, part, out_stride);
+            k += most;
+        } else if (left >= 2) {
+            transposed_outputs<T, Sum, 2>(tile, stride, rows, columns, u + k, outputs, part, out_stride);
+            k += 2;
+        } else {
+            transposed_outputs<T, Sum, 1>(tile, stride, rows, columns, u + k, outputs, part, out_stride);
+            k += 1;
         }
     }
 }
@@ -256,7 +247,7 @@ void exponential(T* x, size_t count) {
 template <class T>
 constexpr InstructionSet<T> table = {GYRFALCON_ISA_NAME, rows_in_registers,  panel<T>,
                                      evaluate<T>,        combine<T>,         multiply<T>,
-                                     multiply_transposed<T>, exponential<T>};
+                                     multiply_transposed<T, T>, multiply_transposed<T, double>, exponential<T>};
 
 }  // namespace
 

@@ -31,9 +31,10 @@ struct InstructionSet {
     // out[i, k] += sum_j tile[i, j] v[k, j]
     void (*multiply)(const T* tile, std::size_t tile_stride, std::size_t rows, std::size_t columns, const T* v,
                      std::size_t v_stride, std::size_t outputs, double* out);
-    // out[k, j] += sum_i tile[i, j] u[i, k]
-    void (*multiply_transposed)(const T* tile, std::size_t tile_stride, std::size_t rows, std::size_t columns,
-                                const T* u, std::size_t outputs, double* out, std::size_t out_stride);
+    // out[k, j] += sum_i tile[i, j] u[i, k], the sum over the tile's rows in T or in double
+    using MultiplyTransposed = void(const T* tile, std::size_t tile_stride, std::size_t rows, std::size_t columns,
+                                    const T* u, std::size_t outputs, double* out, std::size_t out_stride);
+    MultiplyTransposed *multiply_transposed, *multiply_transposed_in_double;
     void (*exponential)(T* x, std::size_t count);  // x = 2^-|x|, count a multiple of 64
 };
 

@@ -18,7 +18,8 @@ BLOCK_BYTES = 4 << 20  # larger blocks leave the last-level cache and gain nothi
 class Engine(ABC):
     """Products with K, of shape (n, m). To write an engine, define `block`; override a product to make it faster.
 
-    Sums over n are taken block by block in float64, so that float32 results do not lose digits as n grows.
+    Sums over n are taken inside a block in the type asked for, and over blocks in float64, so that float32 results
+    do not lose digits as n grows.
     """
 
     name: ClassVar[str]
@@ -53,35 +54,35 @@ class Engine(ABC):
             torch.mm(self.block(rows.start, rows.stop), V, out=out[rows])
         return out
 
-    def multiply_transposed(self, W: Tensor) -> Tensor:
-        """Kᵀ W."""
+    def multiply_transposed(self, W: Tensor, dtype: torch.dtype) -> Tensor:
+        """Kᵀ W, summed and returned in the given type."""
         total = self._zeros(self.shape[1], W.shape[1], torch.float64)
         for rows in self.blocks():
-            total += self.block(rows.start, rows.stop).T @ W[rows]
-        return total.to(self.dtype)
+            total += self.block(rows.start, rows.stop).T.to(dtype) @ W[rows].to(dtype)
+        return total.to(dtype)
 
-    def multiply_gram(self, V: Tensor, weights: Tensor | None) -> Tensor:
-        """Kᵀ diag(weights) K V, each entry of K made once."""
+    def multiply_gram(self, V: Tensor, weights: Tensor | None, dtype: torch.dtype) -> Tensor:
+        """Kᵀ diag(weights) K V, each entry of K made once, summed and returned in the given type."""
         total = self._zeros(self.shape[1], V.shape[1], torch.float64)
         for rows in self.blocks():
             block = self.block(rows.start, rows.stop)
             product = block @ V
-            total += block.T @ (product if weights is None else weights[rows] * product)
-        return total.to(self.dtype)
+            total += block.T.to(dtype) @ (product if weights is None else weights[rows] * product).to(dtype)
+        return total.to(dtype)
 
-    def gram(self, weights: Tensor | None) -> Tensor:
-        """Kᵀ diag(weights) K, in one pass."""
+    def gram(self, weights: Tensor | None, dtype: torch.dtype) -> Tensor:
+        """Kᵀ diag(weights) K in one pass, summed and returned in the given type."""
         m = self.shape[1]
         total = self._zeros(m, m, torch.float64)
         signed = weights is not None and bool((weights < 0).any())
         for rows in self.blocks(max(BLOCK_BYTES, 2 * m * m * self.dtype.itemsize)):
-            block = self.block(rows.start, rows.stop)
+            block = self.block(rows.start, rows.stop).to(dtype)
             if signed:
                 total += block.T @ (weights[rows] * block)  # type: ignore[index]
             else:
                 total += _upper_gram(block if weights is None else weights[rows].sqrt() * block)
         upper = total.triu()
-        return (upper + upper.triu(1).T).to(self.dtype)
+        return (upper + upper.triu(1).T).to(dtype)
 
     def _zeros(self, rows: int, columns: int, dtype: torch.dtype | None = None) -> Tensor:
         return torch.zeros(rows, columns, dtype=dtype or self.dtype, device=self.device)

@@ -178,14 +178,19 @@ class KernelMatrix:
     # Products.
 
     def __matmul__(self, V: Any) -> Any:
-        return self._product(V, "V", transposed=False)
+        vectors = self._vectors(V, "V", self.shape[1])
+        tracked = self._differentiable(vectors)
+        return self._like(self._tracked(vectors, False) if tracked else self._multiply(vectors, False), V)
 
     def __rmatmul__(self, W: Any) -> Any:
         W = W if isinstance(W, Tensor) else np.asarray(W)
         return (self.T @ W.T).T
 
-    def gram_mv(self, V: Any, weights: Any = None) -> Any:
+    def gram_mv(self, V: Any, weights: Any = None, *, dtype: torch.dtype | None = None) -> Any:
         """Kᵀ diag(weights) K V, each entry of K made once.
+
+        `dtype` is the type of the result and of the sums over n: with float32 points, `torch.float64` keeps digits
+        that ill-conditioned solvers need. It cannot be given where gradients are recorded.
 
         >>> import numpy as np, gyrfalcon as gf
         >>> K = gf.KernelMatrix("linear", np.array([[1.0], [2.0]]), np.array([[3.0]]))
@@ -195,13 +200,29 @@ class KernelMatrix:
         vectors = self._vectors(V, "V", self.shape[1])
         scale = None if weights is None else self._weights(weights)
         if self._differentiable(vectors) or (scale is not None and scale.requires_grad):
+            self._refuse(dtype)
             product = self._tracked(vectors, transposed=False)
             return self._like(self._tracked(product if scale is None else scale * product, transposed=True), V)
         with torch.no_grad():
-            return self._like(self._ready().multiply_gram(vectors, scale), V)
+            return self._like(self._ready().multiply_gram(vectors, scale, self._sums(dtype)), V)
 
-    def gram(self, weights: Any = None) -> Any:
-        """Kᵀ diag(weights) K, of shape (m, m), in one pass.
+    def rmv(self, W: Any, *, dtype: torch.dtype | None = None) -> Any:
+        """Kᵀ W, as `K.T @ W`, with the sums over n in the given type; see `gram_mv`.
+
+        >>> import numpy as np, torch, gyrfalcon as gf
+        >>> K = gf.KernelMatrix("linear", np.ones((3, 1), np.float32), np.ones((1, 1), np.float32))
+        >>> K.rmv(np.ones(3, np.float32), dtype=torch.float64)
+        array([3.])
+        """
+        vectors = self._vectors(W, "W", self.shape[0])
+        if self._differentiable(vectors):
+            self._refuse(dtype)
+            return self._like(self._tracked(vectors, transposed=True), W)
+        with torch.no_grad():
+            return self._like(self._ready().multiply_transposed(vectors, self._sums(dtype)), W)
+
+    def gram(self, weights: Any = None, *, dtype: torch.dtype | None = None) -> Any:
+        """Kᵀ diag(weights) K, of shape (m, m), in one pass; not differentiable.
 
         >>> import numpy as np, gyrfalcon as gf
         >>> gf.KernelMatrix("linear", np.array([[1.0], [2.0]]), np.array([[3.0]])).gram()
@@ -209,13 +230,16 @@ class KernelMatrix:
         """
         scale = None if weights is None else self._weights(weights).detach()
         with torch.no_grad():
-            return self._out(self._ready().gram(scale))
+            return self._out(self._ready().gram(scale, self._sums(dtype)))
 
-    def _product(self, V: Any, name: str, *, transposed: bool) -> Any:
-        vectors = self._vectors(V, name, self.shape[0 if transposed else 1])
-        if self._differentiable(vectors):
-            return self._like(self._tracked(vectors, transposed=transposed), V)
-        return self._like(self._multiply(vectors, transposed), V)
+    def _sums(self, dtype: torch.dtype | None) -> torch.dtype:
+        if dtype not in (None, self.dtype, torch.float64):
+            raise ValueError(f"dtype must be {self.dtype} or torch.float64, got {dtype!r}")
+        return dtype or self.dtype
+
+    def _refuse(self, dtype: torch.dtype | None) -> None:
+        if dtype not in (None, self.dtype):
+            raise ValueError(f"dtype={dtype} cannot be given where gradients are recorded: use torch.no_grad()")
 
     def _tracked(self, vectors: Tensor, transposed: bool) -> Tensor:
         """The same product, on autograd's record."""
@@ -225,7 +249,7 @@ class KernelMatrix:
     def _multiply(self, vectors: Tensor, transposed: bool) -> Tensor:
         with torch.no_grad():
             engine = self._ready()
-            return engine.multiply_transposed(vectors) if transposed else engine.multiply(vectors)
+            return engine.multiply_transposed(vectors, self.dtype) if transposed else engine.multiply(vectors)
 
     def _ready(self) -> Engine:
         """The engine, replaced by one that keeps K once a second product shows that it is worth it."""
@@ -367,7 +391,7 @@ class Transposed:
         return self.T.device
 
     def __matmul__(self, W: Any) -> Any:
-        return self.T._product(W, "W", transposed=True)
+        return self.T.rmv(W)
 
     def __rmatmul__(self, V: Any) -> Any:
         return (self.T @ (V if isinstance(V, Tensor) else np.asarray(V)).T).T

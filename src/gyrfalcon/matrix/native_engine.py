@@ -142,6 +142,7 @@ class NativeEngine(Engine):
 
     def _run(self, task: int, X: Dense, V: Tensor | None, weights: Tensor | None, out: Tensor) -> Tensor:
         assert core is not None
+        in_double = out.dtype != self.dtype
         core.run(
             task,
             self.program.leaves,
@@ -150,14 +151,15 @@ class NativeEngine(Engine):
             self.C,
             V,
             weights,
-            out,
+            None if in_double else out,
+            out if in_double else None,
             torch.get_num_threads(),
             self.budget // 2,
         )
         return out
 
-    def _empty(self, rows: int, columns: int) -> Tensor:
-        return torch.empty(rows, columns, dtype=self.dtype)
+    def _empty(self, rows: int, columns: int, dtype: torch.dtype | None = None) -> Tensor:
+        return torch.empty(rows, columns, dtype=dtype or self.dtype)
 
     def block(self, start: int, stop: int) -> Tensor:
         X = self.X[start:stop]
@@ -166,12 +168,12 @@ class NativeEngine(Engine):
     def multiply(self, V: Tensor) -> Tensor:
         return self._run(_MULTIPLY, self.X, V, None, self._empty(self.shape[0], V.shape[1]))
 
-    def multiply_transposed(self, W: Tensor) -> Tensor:
-        return self._run(_MULTIPLY_TRANSPOSED, self.X, W, None, self._empty(self.shape[1], W.shape[1]))
+    def multiply_transposed(self, W: Tensor, dtype: torch.dtype) -> Tensor:
+        return self._run(_MULTIPLY_TRANSPOSED, self.X, W, None, self._empty(self.shape[1], W.shape[1], dtype))
 
-    def multiply_gram(self, V: Tensor, weights: Tensor | None) -> Tensor:
+    def multiply_gram(self, V: Tensor, weights: Tensor | None, dtype: torch.dtype) -> Tensor:
         kept = torch.get_num_threads() * ROWS_PER_BLOCK * self.shape[1] * self.dtype.itemsize
         if kept > self.budget // 2:
             product = self.multiply(V)
-            return self.multiply_transposed(product if weights is None else weights * product)
-        return self._run(_MULTIPLY_GRAM, self.X, V, weights, self._empty(self.shape[1], V.shape[1]))
+            return self.multiply_transposed(product if weights is None else weights * product, dtype)
+        return self._run(_MULTIPLY_GRAM, self.X, V, weights, self._empty(self.shape[1], V.shape[1], dtype))
