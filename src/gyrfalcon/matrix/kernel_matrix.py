@@ -286,6 +286,22 @@ class KernelMatrix:
         """All of K, for small matrices."""
         return self._out(self._block(0, self.shape[0]))
 
+    def between_centers(self) -> np.ndarray[Any, Any]:
+        """k(C, C), dense and in float64 whatever the type of C: what solvers factor.
+
+        >>> import numpy as np, gyrfalcon as gf
+        >>> gf.KernelMatrix("linear", np.ones((5, 1), np.float32), np.array([[1], [2]], np.float32)).between_centers()
+        array([[1., 2.],
+               [2., 4.]])
+        """
+        if isinstance(self.C, np.ndarray) or sparse.issparse(self.C):
+            C = self.C.astype(np.float64)
+        else:
+            C = self.C.detach().cpu().double()
+        with torch.no_grad():
+            dense = KernelMatrix(self.kernel, C)._block(0, C.shape[0])
+        return np.asarray(dense.numpy())
+
     def diag(self) -> Any:
         """The main diagonal, k(xᵢ, cᵢ) for i below min(n, m).
 
