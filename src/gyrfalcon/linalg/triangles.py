@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -23,18 +22,18 @@ def cholesky_with_jitter(matrix: Array, jitter: float, *, lower: bool = False) -
     If that is not numerically positive definite the jitter grows tenfold until it is. Returns the jitter used.
     """
     diagonal = matrix.diagonal().copy()
-    largest = float(np.max(diagonal, initial=0.0))
-    factor = lapack.spotrf if matrix.dtype == np.float32 else lapack.dpotrf
+    scale = float(np.max(np.abs(diagonal), initial=0.0)) or 1.0
+    potrf = lapack.spotrf if matrix.dtype == np.float32 else lapack.dpotrf
     while True:
         np.fill_diagonal(matrix, diagonal + jitter)
-        _, failed = factor(matrix, lower=lower, overwrite_a=1, clean=0)
+        _, failed = potrf(matrix, lower=lower, overwrite_a=1, clean=0)
         if failed == 0:
             return jitter
-        if not math.isfinite(largest) or jitter > max(largest, 1.0):
+        if not jitter < 0.1 * scale:
             raise SingularError("the matrix is not finite, or far from positive definite")
-        mirror(matrix, from_lower=not lower)  # what the failed attempt left of this triangle is not the matrix any more
         np.fill_diagonal(matrix, diagonal)
-        jitter = max(10 * jitter, float(np.finfo(matrix.dtype).eps) * max(largest, np.finfo(matrix.dtype).tiny))
+        mirror(matrix, from_lower=not lower)  # what the failed attempt left of this triangle is not the matrix any more
+        jitter = max(10 * jitter, float(np.finfo(matrix.dtype).eps) * scale)
 
 
 def mirror(matrix: Array, *, from_lower: bool) -> None:

@@ -10,7 +10,7 @@ from scipy.linalg import cho_solve, eigh
 
 from gyrfalcon.linalg.triangles import SingularError, cholesky_with_jitter
 
-from .problem import LeastSquares
+from .problem import LeastSquares, as_numpy
 from .solution import Record, Solution
 
 Array = np.ndarray[Any, Any]
@@ -20,15 +20,14 @@ def direct(problem: LeastSquares) -> Solution:
     """Solve (KᵀWK/Σw + penalty·Kmm) β = KᵀWY/Σw by Cholesky, after one pass over X for each side."""
     K = problem.K
     with problem.timed("gram"):
-        gram = K.gram(problem.weights, dtype=torch.float64)
-        matrix = np.array(gram.cpu() if isinstance(gram, torch.Tensor) else gram, order="F") / problem.total_weight
+        matrix = np.asfortranarray(as_numpy(K.gram(problem.weights, dtype=torch.float64)) / problem.total_weight)
     with problem.timed("factor"):
         matrix += problem.penalty * K.between_centers()
     sides = problem.right_sides()
     with problem.timed("solve"):
-        solved, jitter = solve_positive(matrix, sides)
+        solved = solve_positive(matrix, sides)
     beta, intercept = problem.split(solved, sides)
-    record = Record(solver="direct", message="solved by Cholesky", jitter=jitter, seconds=problem.seconds)
+    record = Record(solver="direct", message="solved by factorisation", seconds=problem.seconds)
     return Solution(beta, intercept, record)
 
 
@@ -46,37 +45,34 @@ def exact(problem: LeastSquares) -> Solution:
     Y = problem.Y.double().cpu().numpy()
     sides = np.concatenate([Y, np.ones((len(Y), 1))], 1) if problem.intercept else Y
     with problem.timed("solve"):
-        solved, jitter = solve_positive(matrix, root[:, None] * sides)
+        solved = solve_positive(matrix, root[:, None] * sides)
         solved = root[:, None] * solved
     offset = np.zeros(Y.shape[1])
     if problem.intercept:  # 1ᵀα = 0
         alpha, ones = solved[:, :-1], solved[:, -1]
         offset = alpha.sum(0) / ones.sum()
         solved = alpha - np.outer(ones, offset)
-    record = Record(solver="exact", message="solved by Cholesky", jitter=jitter, seconds=problem.seconds)
+    record = Record(solver="exact", message="solved by factorisation", seconds=problem.seconds)
     return Solution(torch.from_numpy(np.ascontiguousarray(solved)), torch.from_numpy(offset), record)
 
 
-def solve_positive(matrix: Array, sides: Array) -> tuple[Array, float]:
-    """Solve with a positive semi-definite matrix, which is overwritten; refined once so that jitter does not show.
-
-    Where Cholesky fails without more than rounding's worth of jitter, the minimum-norm solution by eigenvalues.
+def solve_positive(matrix: Array, sides: Array) -> Array:
+    """Solve with a positive semi-definite matrix, which is overwritten: by Cholesky, refined once, or, where the matrix
+    is numerically singular, by eigenvalues for the solution of least norm.
     """
     if len(matrix) == 0:
-        return np.zeros_like(sides), 0.0
+        return np.zeros_like(sides)
     full = matrix.copy()
-    largest = float(matrix.diagonal().max())
     try:
-        jitter = cholesky_with_jitter(matrix, 0.0)
+        if cholesky_with_jitter(matrix, 0.0) == 0:
+            solved: Array = cho_solve((matrix, False), sides)
+            solved += cho_solve((matrix, False), sides - full @ solved)
+            if np.isfinite(solved).all():
+                return solved
     except SingularError:
-        jitter = np.inf
-    if jitter <= len(matrix) * np.finfo(float).eps * largest:
-        solved = cho_solve((matrix, False), sides)
-        solved += cho_solve((matrix, False), sides - full @ solved)
-        if np.isfinite(solved).all():
-            return solved, jitter
+        pass
     values, vectors = eigh(full, overwrite_a=True)
     kept = values > len(full) * np.finfo(float).eps * max(float(values[-1]), np.finfo(float).tiny)
     basis = vectors[:, kept]
     solution: Array = basis @ ((basis.T @ sides) / values[kept, None])
-    return solution, 0.0
+    return solution

@@ -12,11 +12,14 @@ from torch import Tensor
 from gyrfalcon.linalg.cg import conjugate_gradients
 from gyrfalcon.linalg.triangles import TrianglePair
 
-from .problem import LeastSquares
+from .problem import LeastSquares, as_numpy
 from .solution import Record, Solution
 
 Array = np.ndarray[Any, Any]
 Progress = Callable[[int, Callable[[], tuple[Tensor, Tensor]], float], bool]
+
+
+KEPT_JITTER = 0.01  # the part of the jitter that stays, so that null directions of Kmm keep a positive curvature
 
 
 def noise_floor(m: int, dtype: torch.dtype, scale: float) -> float:
@@ -24,17 +27,17 @@ def noise_floor(m: int, dtype: torch.dtype, scale: float) -> float:
 
     Entries carry errors of about ε·scale, so KᵀK/n carries ε²·scale²·I, which in directions where Kmm is below
     √m·ε·scale outweighs what the preconditioner expects there, Kmm²/m. Lifting Kmm to that level keeps the
-    preconditioned system well conditioned; the problem itself does not change.
+    preconditioned system well conditioned; the problem itself does not change. In float64 the floor is set by the
+    triangular solves instead, which lose half the digits in null directions.
     """
-    epsilon = torch.finfo(dtype).eps
-    return (m * epsilon if dtype == torch.float64 else 3 * np.sqrt(m) * epsilon) * scale
+    return (1e-10 if dtype == torch.float64 else 3 * np.sqrt(m) * torch.finfo(dtype).eps) * scale
 
 
 def falkon(
     problem: LeastSquares,
     *,
     tolerance: float = 1e-4,
-    max_iterations: int = 50,
+    max_iterations: int = 100,
     start: Tensor | None = None,
     callback: Progress | None = None,
 ) -> Solution:
@@ -42,7 +45,7 @@ def falkon(
 
     T, A and the iterates are float64 and so are the sums over n, while K is evaluated in the type of X: float32 runs
     at float32 speed and ends at the float64 answer. The jitter δ in TᵀT = Kmm + δI is subtracted again inside the
-    operator, KᵀWK/Σw - penalty·δ·I, so it never acts as a penalty.
+    operator, all but a hundredth of it, so it does not act as a penalty.
 
     Parameters
     ----------
@@ -61,7 +64,7 @@ def falkon(
         kernel = K.between_centers()
         scale = float(kernel.diagonal().max()) if m else 1.0
         pair = TrianglePair(kernel, max(penalty, np.finfo(float).eps * scale), noise_floor(m, K.dtype, scale))
-    leak = penalty * pair.jitter
+    leak = penalty * pair.jitter * (1 - KEPT_JITTER)
     sides = problem.right_sides()
 
     def operator(gamma: Array) -> Array:
@@ -72,7 +75,7 @@ def falkon(
             V = torch.from_numpy(np.ascontiguousarray(beta)).to(K.dtype).to(K.device)
             product = K.gram_mv(V, problem.weights, dtype=torch.float64)
         with problem.timed("precondition"):
-            image = product.cpu().numpy() / total - leak * beta
+            image = as_numpy(product) / total - leak * beta
             image = pair.solve_t_transposed(image) + penalty * inner
             return pair.solve_a_transposed(image)
 

@@ -63,7 +63,7 @@ class LeastSquares:
         Y = torch.cat([self.Y, torch.ones_like(self.Y[:, :1])], 1) if self.intercept else self.Y
         with self.timed("right_side"):
             sides = self.K.rmv(Y if self.weights is None else self.weights * Y, dtype=torch.float64)
-        return _numpy(sides) / self.total_weight
+        return as_numpy(sides) / self.total_weight
 
     def split(self, solved: Array, sides: Array) -> tuple[Tensor, Tensor]:
         """Coefficients and intercept from the solutions for all right sides."""
@@ -71,11 +71,12 @@ class LeastSquares:
             return torch.from_numpy(np.ascontiguousarray(solved)), torch.zeros(solved.shape[1], dtype=torch.float64)
         beta, ones = solved[:, :-1], solved[:, -1]
         weights = torch.ones_like(self.Y[:, :1]) if self.weights is None else self.weights
-        mean = _numpy((weights.double() * self.Y.double()).sum(0)) / self.total_weight
+        mean = as_numpy((weights.double() * self.Y.double()).sum(0)) / self.total_weight
         # 1ᵀW(y - Kβ) = b 1ᵀW(1 - K β₁), both sides over Σw
         offset = (mean - sides[:, -1] @ beta) / max(1 - float(sides[:, -1] @ ones), np.finfo(float).tiny)
         return torch.from_numpy(np.ascontiguousarray(beta - np.outer(ones, offset))), torch.from_numpy(offset)
 
 
-def _numpy(values: object) -> Array:
+def as_numpy(values: Any) -> Array:
+    """The same numbers as an array in main memory."""
     return values.cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)

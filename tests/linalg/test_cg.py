@@ -1,0 +1,68 @@
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gyrfalcon.linalg.cg import conjugate_gradients
+
+
+def spd(m, condition, rng):
+    Q = np.linalg.qr(rng.normal(size=(m, m)))[0]
+    return (Q * np.geomspace(1, condition, m)) @ Q.T
+
+
+@settings(derandomize=True, deadline=None, max_examples=30)
+@given(m=st.integers(1, 40), t=st.integers(0, 4), seed=st.integers(0, 99))
+def test_agrees_with_a_dense_solve(m, t, seed):
+    rng = np.random.default_rng(seed)
+    A, b = spd(m, 1e3, rng), rng.normal(size=(m, t))
+    result = conjugate_gradients(lambda v: A @ v, b, tolerance=1e-11, max_iterations=10 * m + 20)
+    np.testing.assert_allclose(result.solution, np.linalg.solve(A, b), rtol=1e-6, atol=1e-9)
+    assert result.converged.all()
+
+
+def test_a_column_that_is_done_stays_as_it_is():
+    diagonal, b = np.geomspace(1, 1e4, 30)[:, None], np.random.default_rng(0).normal(size=(30, 2))
+    b[:, 0] = 0
+    b[7, 0] = 1.0  # an eigenvector: one step
+    result = conjugate_gradients(lambda v: diagonal * v, b, tolerance=1e-6)
+    assert result.iterations > 10
+    np.testing.assert_allclose(result.solution[:, 0], b[:, 0] / diagonal[:, 0], rtol=1e-14)
+    assert (np.linalg.norm(diagonal * result.solution - b, axis=0) <= 1.01e-6 * np.linalg.norm(b, axis=0)).all()
+
+
+def test_zero_columns_and_exact_starts_cost_nothing():
+    A, calls = np.diag([1.0, 2.0, 3.0]), []
+    result = conjugate_gradients(lambda v: calls.append(1) or A @ v, np.zeros((3, 2)))
+    assert not calls
+    assert result.iterations == 0
+    start = np.ones((3, 1))
+    result = conjugate_gradients(lambda v: A @ v, A @ start, start=start)
+    assert result.iterations == 0
+    np.testing.assert_array_equal(result.solution, start)
+
+
+def test_stops_when_the_operator_is_not_positive():
+    A = np.diag([1.0, -1.0])
+    result = conjugate_gradients(lambda v: A @ v, np.array([[1.0], [2.0]]), max_iterations=1000)
+    assert result.iterations < 10
+    assert np.isfinite(result.solution).all()
+    assert not result.converged.any()
+
+
+def test_replacing_the_residual_reports_the_true_one():
+    rng = np.random.default_rng(1)
+    A, b = spd(50, 1e8, rng).astype(np.float32), rng.normal(size=(50, 1))
+    operator = lambda v: (A @ v.astype(np.float32)).astype(np.float64)  # noqa: E731
+    result = conjugate_gradients(operator, b, tolerance=1e-12, max_iterations=200, replace_every=200)
+    true = np.linalg.norm(b - operator(result.solution)) / np.linalg.norm(b)
+    assert result.residuals[-1, 0] == np.float64(true)
+
+
+def test_the_callback_ends_the_solve():
+    A = np.diag(np.geomspace(1, 1e6, 40))
+    seen = []
+    result = conjugate_gradients(
+        lambda v: A @ v, np.ones((40, 1)), tolerance=0, callback=lambda i, x, r: seen.append((i, r[0])) or i == 3
+    )
+    assert result.iterations == 3
+    assert [i for i, _ in seen] == [1, 2, 3]
