@@ -23,8 +23,10 @@ namespace {
 using std::size_t;
 
 constexpr size_t cache_line = 64;
-constexpr size_t rows_per_block = 24;    // a multiple of every row_panel
-constexpr size_t tile_bytes = 96 << 10;  // with the packed centres beside it, this stays in the first two caches
+constexpr size_t narrow_rows = 24;          // rows of a block, a multiple of every row_panel: few where the exponential
+constexpr size_t wide_rows = 96;            // dominates, many where C would otherwise stream past too often
+constexpr size_t tile_bytes = 12 << 10;     // of 24 rows: a tile stays in the first-level cache, or in the second
+constexpr size_t tiles_per_gather = 64;     // sums over centres leave the narrow type that often
 constexpr size_t most_segments = 64;     // partial sums; a fixed number makes the result independent of the threads
 constexpr auto patience = std::chrono::milliseconds(50);
 
@@ -120,8 +122,7 @@ class Packer {
 
     void operator()(Strided<const T> source, size_t first, size_t count, size_t panel, T* out, T* norm) {
         const size_t width = leaf_.width;
-        const double most = std::sqrt(static_cast<double>(std::numeric_limits<T>::max()) / 16 /
-                                      static_cast<double>(std::max<size_t>(width, 1)));
+        const double most = static_cast<double>(std::numeric_limits<T>::max()) / 4;  // differences stay finite
         for (size_t i = 0; i < round_up(count, panel); ++i) {
             T* point = out + i / panel * panel * width + i % panel;
             double squared = 0;
@@ -177,6 +178,12 @@ size_t stack_depth(const Program& program) {
     return deepest;
 }
 
+size_t widest(const Program& program) {
+    size_t width = 0;
+    for (const Leaf& leaf : program.leaves) width = std::max(width, leaf.width);
+    return width;
+}
+
 template <class T>
 class Product {
    public:
@@ -189,8 +196,9 @@ class Product {
           m_(request.c.rows),
           outputs_(request.task == Task::evaluate ? 0 : request.v.columns),
           columns_(round_up(m_, isa_.column_panel)),
-          tile_columns_(std::min(columns_, std::max(isa_.column_panel, tile_bytes / (rows_per_block * sizeof(T)) /
-                                                                           isa_.column_panel * isa_.column_panel))),
+          block_rows_(widest(request.program) <= isa_.widest_direct ? narrow_rows : wide_rows),
+          tile_columns_(std::min(columns_, round_up(tile_bytes / (narrow_rows * sizeof(T)), isa_.column_panel))),
+          stride_(skewed(request.task == Task::multiply_gram ? columns_ : tile_columns_)),
           depth_(stack_depth(request.program)),
           v_(needs_v() ? outputs_ * columns_ : 0) {
         for (const Leaf& leaf : request.program.leaves) {
@@ -204,7 +212,7 @@ class Product {
     }
 
     void run() {
-        const size_t blocks = (n_ + rows_per_block - 1) / rows_per_block;
+        const size_t blocks = (n_ + block_rows_ - 1) / block_rows_;
         if (request_.task == Task::multiply || request_.task == Task::evaluate) {
             parallel(blocks, execution_, ByBlock{this});
             return;
@@ -232,7 +240,7 @@ class Product {
         std::vector<Packed<T>> rows;
         std::vector<PackedLeaf<T>> leaves;
         std::vector<Buffer<T>> scratch;  // the stack above its first entry
-        Buffer<T> tile, u;
+        Buffer<T> tile, u, lane_sums;
         Buffer<double> sums;
     };
 
@@ -258,54 +266,58 @@ class Product {
         }
     };
 
+    // An odd number of cache lines, so that the rows of a tile do not compete for the same cache sets.
+    size_t skewed(size_t columns) const {
+        const size_t line = std::max(isa_.column_panel, cache_line / sizeof(T));
+        return (round_up(columns, line) / line | 1) * line;
+    }
+
     bool needs_v() const { return request_.task == Task::multiply || request_.task == Task::multiply_gram; }
 
     Workspace make_workspace() const {
-        const size_t tile_stride = request_.task == Task::multiply_gram ? columns_ : tile_columns_;
-        Workspace space{{}, {}, {}, {}, Buffer<T>(rows_per_block * tile_stride), Buffer<T>(rows_per_block * outputs_),
-                        Buffer<double>(rows_per_block * outputs_)};
+        Workspace space{{}, {}, {}, {}, Buffer<T>(block_rows_ * stride_), Buffer<T>(block_rows_ * outputs_),
+                        Buffer<T>(needs_v() ? block_rows_ * outputs_ * isa_.lanes : 0),
+                        Buffer<double>(block_rows_ * outputs_)};
         for (size_t l = 0; l < centers_.size(); ++l) {
             const Leaf& leaf = request_.program.leaves[l];
             space.packers.emplace_back(leaf, request_.program.inputs);
-            space.rows.emplace_back(rows_per_block, leaf.width);
+            space.rows.emplace_back(block_rows_, leaf.width);
             space.leaves.push_back({leaf.family, static_cast<T>(leaf.gain), static_cast<T>(leaf.first),
                                     static_cast<T>(leaf.second), leaf.width, space.rows.back().points.data(),
                                     space.rows.back().norms.data(), centers_[l].points.data(),
                                     centers_[l].norms.data()});
         }
-        for (size_t s = 1; s < depth_; ++s) space.scratch.emplace_back(rows_per_block * tile_columns_);
+        for (size_t s = 1; s < depth_; ++s) space.scratch.emplace_back(block_rows_ * stride_);
         return space;
     }
 
     // K for the packed rows and columns [first, last), into tile.
-    void evaluate(Workspace& space, size_t row_panels, size_t first, size_t last, T* tile, size_t stride) const {
+    void evaluate(Workspace& space, size_t row_panels, size_t first, size_t last, T* tile) const {
         const size_t panel = isa_.column_panel, rows = row_panels * isa_.row_panel;
         size_t top = 0;
         auto entry = [&](size_t s) { return s == 0 ? tile : space.scratch[s - 1].data(); };
-        auto entry_stride = [&](size_t s) { return s == 0 ? stride : tile_columns_; };
         for (const Step& step : request_.program.steps) {
             if (step.operation == Operation::leaf) {
                 isa_.evaluate(space.leaves[static_cast<size_t>(step.leaf)], row_panels, first / panel, last / panel,
-                              entry(top), entry_stride(top));
+                              entry(top), stride_);
                 ++top;
                 continue;
             }
             if (step.operation != Operation::scale) --top;
-            isa_.combine(step.operation, static_cast<T>(step.value), entry(top - 1), entry_stride(top - 1),
-                         step.operation == Operation::scale ? entry(top - 1) : entry(top), entry_stride(top), rows,
+            isa_.combine(step.operation, static_cast<T>(step.value), entry(top - 1), stride_,
+                         step.operation == Operation::scale ? entry(top - 1) : entry(top), stride_, rows,
                          last - first);
         }
     }
 
     void block(Workspace& space, size_t index, double* sums) const {
-        const size_t first_row = index * rows_per_block, rows = std::min(rows_per_block, n_ - first_row);
+        const size_t first_row = index * block_rows_, rows = std::min(block_rows_, n_ - first_row);
         const size_t row_panels = (rows + isa_.row_panel - 1) / isa_.row_panel, padded = row_panels * isa_.row_panel;
         for (size_t l = 0; l < space.rows.size(); ++l)
             space.packers[l](request_.x, first_row, rows, isa_.row_panel, space.rows[l].points.data(),
                              space.rows[l].norms.data());
         const bool gram = request_.task == Task::multiply_gram;
-        const size_t stride = gram ? columns_ : tile_columns_;
-        if (needs_v()) std::fill_n(space.sums.data(), rows_per_block * outputs_, 0.0);
+        if (needs_v()) std::fill_n(space.sums.data(), block_rows_ * outputs_, 0.0);
         if (request_.task == Task::multiply_transposed)
             for (size_t i = 0; i < rows; ++i)
                 for (size_t k = 0; k < outputs_; ++k)
@@ -314,13 +326,16 @@ class Product {
         for (size_t first = 0; first < columns_; first += tile_columns_) {
             const size_t last = std::min(columns_, first + tile_columns_);
             T* tile = space.tile.data() + (gram ? first : 0);
-            evaluate(space, row_panels, first, last, tile, stride);
-            if (needs_v())
-                isa_.multiply(tile, stride, padded, last - first, v_.data() + first, columns_, outputs_,
-                              space.sums.data());
+            evaluate(space, row_panels, first, last, tile);
+            if (needs_v()) {
+                isa_.multiply(tile, stride_, padded, last - first, v_.data() + first, columns_, outputs_,
+                              space.lane_sums.data());
+                if (last == columns_ || first / tile_columns_ % tiles_per_gather == tiles_per_gather - 1)
+                    isa_.gather(space.lane_sums.data(), padded * outputs_, space.sums.data());
+            }
             if (request_.task == Task::multiply_transposed)
-                transposed_(tile, stride, rows, last - first, space.u.data(), outputs_, sums + first, columns_);
-            if (request_.task == Task::evaluate) copy(tile, stride, first_row, rows, first, std::min(last, m_));
+                transposed_(tile, stride_, rows, last - first, space.u.data(), outputs_, sums + first, columns_);
+            if (request_.task == Task::evaluate) copy(tile, first_row, rows, first, std::min(last, m_));
         }
 
         if (request_.task == Task::multiply)
@@ -332,22 +347,22 @@ class Product {
                 for (size_t k = 0; k < outputs_; ++k)
                     space.u.data()[i * outputs_ + k] =
                         weight(first_row + i) * static_cast<T>(space.sums.data()[i * outputs_ + k]);
-            transposed_(space.tile.data(), stride, rows, columns_, space.u.data(), outputs_, sums, columns_);
+            transposed_(space.tile.data(), stride_, rows, columns_, space.u.data(), outputs_, sums, columns_);
         }
     }
 
     T weight(size_t i) const { return request_.weights.data ? request_.weights(i, 0) : T(1); }
 
-    void copy(const T* tile, size_t stride, size_t first_row, size_t rows, size_t first, size_t last) const {
+    void copy(const T* tile, size_t first_row, size_t rows, size_t first, size_t last) const {
         for (size_t i = 0; i < rows; ++i)
-            for (size_t j = first; j < last; ++j) request_.out(first_row + i, j) = tile[i * stride + j - first];
+            for (size_t j = first; j < last; ++j) request_.out(first_row + i, j) = tile[i * stride_ + j - first];
     }
 
     const Request<T>& request_;
     const Execution& execution_;
     const InstructionSet<T>& isa_;
     typename InstructionSet<T>::MultiplyTransposed* const transposed_;
-    const size_t n_, m_, outputs_, columns_, tile_columns_, depth_;
+    const size_t n_, m_, outputs_, columns_, block_rows_, tile_columns_, stride_, depth_;
     Buffer<T> v_;  // outputs x columns
     std::vector<Packed<T>> centers_;
 };

@@ -78,39 +78,60 @@ GYRFALCON_INLINE void distances(const PackedLeaf<T>& leaf, size_t row, size_t co
     }
 }
 
+template <class T>
+GYRFALCON_INLINE void load_block(const T* block, size_t stride, Registers<T>& sum) {
+    for (int r = 0; r < rows_in_registers; ++r)
+        for (int v = 0; v < vectors_in_registers; ++v) sum[r][v] = load(block + r * stride + v * lanes<T>);
+}
+
+template <class T>
+GYRFALCON_INLINE void store_block(T* block, size_t stride, const Registers<T>& sum) {
+    for (int r = 0; r < rows_in_registers; ++r)
+        for (int v = 0; v < vectors_in_registers; ++v) store(block + r * stride + v * lanes<T>, sum[r][v]);
+}
+
+// The profile in place, over rows of a tile that are in the first-level cache: apart from the distances, because there
+// the registers are full, while here several vectors at once keep the pipelines full.
+template <class T, Family family, int together>
+GYRFALCON_INLINE void apply_profile_to(const PackedLeaf<T>& leaf, T* entries) {
+    Pack<T, together> values;
+    for (int v = 0; v < together; ++v) values.part[v] = load(entries + v * lanes<T>) * leaf.gain;
+    values = profile<family>(values, leaf.first, leaf.second);
+    for (int v = 0; v < together; ++v) store(entries + v * lanes<T>, values.part[v]);
+}
+
+template <class T, Family family>
+void apply_profile(const PackedLeaf<T>& leaf, size_t rows, size_t panels, T* tile, size_t stride) {
+    for (size_t i = 0; i < rows; ++i, tile += stride) {
+        for (size_t p = 0; p + 1 < panels; p += 2)
+            apply_profile_to<T, family, 2 * vectors_in_registers>(leaf, tile + p * panel<T>);
+        if (panels % 2) apply_profile_to<T, family, vectors_in_registers>(leaf, tile + (panels - 1) * panel<T>);
+    }
+}
+
 template <class T, Family family>
 void evaluate_family(const PackedLeaf<T>& leaf, size_t row_panels, size_t first, size_t last, T* tile, size_t stride) {
     const bool radial = gyrfalcon::is_radial(family);
     const bool direct = radial && leaf.width <= widest_direct;
-    for (size_t column = first; column < last; ++column) {
-        for (size_t k = 0; k == 0 || k < leaf.width; k += depth<T>) {
-            const size_t width = leaf.width - k < depth<T> ? leaf.width - k : depth<T>;
+    for (size_t k = 0; k == 0 || k < leaf.width; k += depth<T>) {
+        const size_t width = leaf.width - k < depth<T> ? leaf.width - k : depth<T>;
+        for (size_t column = first; column < last; ++column) {
             const T* c = leaf.c + (column * leaf.width + k) * panel<T>;
             for (size_t row = 0; row < row_panels; ++row) {
                 const T* x = leaf.x + (row * leaf.width + k) * rows_in_registers;
                 T* block = tile + row * rows_in_registers * stride + (column - first) * panel<T>;
-                Registers<T> sum;
-                for (int r = 0; r < rows_in_registers; ++r)
-                    for (int v = 0; v < vectors_in_registers; ++v)
-                        sum[r][v] = k == 0 ? Vector<T>{} : load(block + r * stride + v * lanes<T>);
+                Registers<T> sum = {};
+                if (k != 0) load_block(block, stride, sum);
                 if (direct)
                     accumulate<T, true>(x, c, width, sum);
                 else
                     accumulate<T, false>(x, c, width, sum);
-                if (k + width < leaf.width) {
-                    for (int r = 0; r < rows_in_registers; ++r)
-                        for (int v = 0; v < vectors_in_registers; ++v) store(block + r * stride + v * lanes<T>, sum[r][v]);
-                    continue;
-                }
-                if (radial && !direct) distances(leaf, row, column, sum);
-#pragma GCC unroll 16
-                for (int r = 0; r < rows_in_registers; ++r)
-                    for (int v = 0; v < vectors_in_registers; ++v)
-                        store(block + r * stride + v * lanes<T>,
-                              profile<T, family>(sum[r][v] * leaf.gain, leaf.first, leaf.second));
+                if (radial && !direct && k + width == leaf.width) distances(leaf, row, column, sum);
+                store_block(block, stride, sum);
             }
         }
     }
+    apply_profile<T, family>(leaf, row_panels * rows_in_registers, last - first, tile, stride);
 }
 
 template <class T>
@@ -145,47 +166,54 @@ void combine(Operation operation, T value, T* a, size_t a_stride, const T* b, si
         }
 }
 
-template <class T, int rows, int outputs>
-GYRFALCON_INLINE void multiply_block(const T* tile, size_t stride, size_t columns, const T* v, size_t v_stride,
-                                     double* out, size_t out_stride) {
-    Vector<T> sum[rows][outputs] = {};
-    for (size_t j = 0; j < columns; j += lanes<T>) {
-#pragma GCC unroll 16
-        for (int r = 0; r < rows; ++r) {
-            const Vector<T> kernel = load(tile + r * stride + j);
-#pragma GCC unroll 16
-            for (int k = 0; k < outputs; ++k) sum[r][k] += kernel * load(v + k * v_stride + j);
-        }
-    }
-    for (int r = 0; r < rows; ++r)
-        for (int k = 0; k < outputs; ++k) out[r * out_stride + k] += static_cast<double>(sum_lanes<T>(sum[r][k]));
-}
-
+// Sums stay spread over the lanes of a vector; `gather` adds those up once per row, not once per tile.
 template <class T, int outputs>
-void multiply_outputs(const T* tile, size_t stride, size_t rows, size_t columns, const T* v, size_t v_stride,
-                      double* out, size_t out_stride) {
+void multiply_outputs(const T* tile, size_t stride, size_t rows, size_t columns, const T* v, size_t v_stride, T* out,
+                      size_t out_stride) {
     constexpr int at_once = outputs > 2 ? 3 : 6;  // row_panel is a multiple of six, so is `rows`
-    for (size_t i = 0; i < rows; i += at_once)
-        multiply_block<T, at_once, outputs>(tile + i * stride, stride, columns, v, v_stride, out + i * out_stride,
-                                            out_stride);
+    for (size_t i = 0; i < rows; i += at_once, tile += at_once * stride, out += at_once * out_stride) {
+        Vector<T> sum[at_once][outputs];
+        for (int r = 0; r < at_once; ++r)
+            for (int k = 0; k < outputs; ++k) sum[r][k] = load(out + r * out_stride + k * lanes<T>);
+        for (size_t j = 0; j < columns; j += lanes<T>) {
+#pragma GCC unroll 16
+            for (int r = 0; r < at_once; ++r) {
+                const Vector<T> kernel = load(tile + r * stride + j);
+#pragma GCC unroll 16
+                for (int k = 0; k < outputs; ++k) sum[r][k] += kernel * load(v + k * v_stride + j);
+            }
+        }
+        for (int r = 0; r < at_once; ++r)
+            for (int k = 0; k < outputs; ++k) store(out + r * out_stride + k * lanes<T>, sum[r][k]);
+    }
 }
 
 template <class T>
 void multiply(const T* tile, size_t stride, size_t rows, size_t columns, const T* v, size_t v_stride, size_t outputs,
-              double* out) {
+              T* out) {
+    const size_t out_stride = outputs * lanes<T>;
     for (size_t k = 0; k < outputs;) {
         const T* part = v + k * v_stride;
+        T* sums = out + k * lanes<T>;
         const size_t left = outputs - k;
         if (left >= 4) {
-            multiply_outputs<T, 4>(tile, stride, rows, columns, part, v_stride, out + k, outputs);
+            multiply_outputs<T, 4>(tile, stride, rows, columns, part, v_stride, sums, out_stride);
             k += 4;
         } else if (left >= 2) {
-            multiply_outputs<T, 2>(tile, stride, rows, columns, part, v_stride, out + k, outputs);
+            multiply_outputs<T, 2>(tile, stride, rows, columns, part, v_stride, sums, out_stride);
             k += 2;
         } else {
-            multiply_outputs<T, 1>(tile, stride, rows, columns, part, v_stride, out + k, outputs);
+            multiply_outputs<T, 1>(tile, stride, rows, columns, part, v_stride, sums, out_stride);
             k += 1;
         }
+    }
+}
+
+template <class T>
+void gather(T* sums, size_t count, double* out) {
+    for (size_t i = 0; i < count; ++i) {
+        out[i] += static_cast<double>(sum_lanes<T>(load(sums + i * lanes<T>)));
+        store(sums + i * lanes<T>, Vector<T>{});
     }
 }
 
@@ -236,17 +264,18 @@ void multiply_transposed(const T* tile, size_t stride, size_t rows, size_t colum
 
 template <class T>
 void exponential(T* x, size_t count) {
-    for (size_t i = 0; i < count; i += 64 / sizeof(T))
-#pragma GCC unroll 4
-        for (size_t v = 0; v < 64 / sizeof(T); v += lanes<T>) {
-            const Vector<T> value = load(x + i + v);
-            store(x + i + v, exp2_of_negative<T>(value < T(0) ? value : -value));
-        }
+    constexpr int together = 4;
+    for (size_t i = 0; i < count; i += together * lanes<T>) {
+        Pack<T, together> values;
+        for (int v = 0; v < together; ++v) values.part[v] = -load(x + i + v * lanes<T>);
+        values = exp2_of_negative(values);
+        for (int v = 0; v < together; ++v) store(x + i + v * lanes<T>, values.part[v]);
+    }
 }
 
 template <class T>
-constexpr InstructionSet<T> table = {GYRFALCON_ISA_NAME, rows_in_registers,  panel<T>,
-                                     evaluate<T>,        combine<T>,         multiply<T>,
+constexpr InstructionSet<T> table = {GYRFALCON_ISA_NAME, rows_in_registers, panel<T>,   lanes<T>, widest_direct,
+                                     evaluate<T>,        combine<T>,        multiply<T>, gather<T>,
                                      multiply_transposed<T, T>, multiply_transposed<T, double>, exponential<T>};
 
 }  // namespace

@@ -21,21 +21,24 @@ struct PackedLeaf {
 template <class T>
 struct InstructionSet {
     const char* name;
-    std::size_t row_panel, column_panel;
+    std::size_t row_panel, column_panel, lanes;
+    std::size_t widest_direct;  // features up to which distances come from differences
     // tile[i, j] = k(x_i, c_j) for row panels [0, row_panels) and centre panels [first, last); the tile starts at `first`
     void (*evaluate)(const PackedLeaf<T>&, std::size_t row_panels, std::size_t first, std::size_t last, T* tile,
                      std::size_t tile_stride);
     // a = a + b, a * b, or a * value
     void (*combine)(Operation, T value, T* a, std::size_t a_stride, const T* b, std::size_t b_stride, std::size_t rows,
                     std::size_t columns);
-    // out[i, k] += sum_j tile[i, j] v[k, j]
+    // sums[i, k] += sum_j tile[i, j] v[k, j], each sum spread over the lanes of a vector
     void (*multiply)(const T* tile, std::size_t tile_stride, std::size_t rows, std::size_t columns, const T* v,
-                     std::size_t v_stride, std::size_t outputs, double* out);
+                     std::size_t v_stride, std::size_t outputs, T* sums);
+    // out[i] += the lanes of sums[i], which are then zero
+    void (*gather)(T* sums, std::size_t count, double* out);
     // out[k, j] += sum_i tile[i, j] u[i, k], the sum over the tile's rows in T or in double
     using MultiplyTransposed = void(const T* tile, std::size_t tile_stride, std::size_t rows, std::size_t columns,
                                     const T* u, std::size_t outputs, double* out, std::size_t out_stride);
     MultiplyTransposed *multiply_transposed, *multiply_transposed_in_double;
-    void (*exponential)(T* x, std::size_t count);  // x = 2^-|x|, count a multiple of 64
+    void (*exponential)(T* x, std::size_t count);  // x = 2^-x, x >= 0, count a multiple of 64
 };
 
 template <class T>

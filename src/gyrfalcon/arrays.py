@@ -53,14 +53,18 @@ def _as_matrix(value: Any, name: str) -> Points:
         if value.dtype.name not in _FLOATS and value.dtype.kind not in "biu":
             raise TypeError(f"{name} must hold float32 or float64, got {value.dtype}")
         csr = sparse.csr_array(value)
-        csr.sum_duplicates()
+        if not csr.has_canonical_format:
+            csr = csr.copy()  # the caller's own is left as it is
+            csr.sum_duplicates()
         return csr if value.dtype.name in _FLOATS else csr.astype(np.float64)
     return _float_array(value, name)
 
 
 def _float_tensor(value: Tensor, name: str) -> Tensor:
+    if value.device.type == "meta":
+        raise ValueError(f"{name} is on the meta device and holds no numbers")
     if value.dtype in (torch.float32, torch.float64):
-        return value
+        return value.resolve_neg()
     if value.dtype.is_complex or value.dtype.is_floating_point:
         raise TypeError(
             f"{name} must hold float32 or float64, got {value.dtype}: convert it with .float() or .double()"

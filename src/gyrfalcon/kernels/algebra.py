@@ -16,6 +16,12 @@ def _check_kernel(value: object, name: str) -> None:
         raise TypeError(f"{name} must be a kernel, got {type(value).__name__}")
 
 
+def _check_width(matrix: Parameter, width: int, what: str) -> None:
+    columns = len(matrix[0])  # type: ignore[index]
+    if columns != width:
+        raise ValueError(f"matrix has {columns} columns but there are {width} {what}")
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class _Pair(Kernel):
     left: Kernel
@@ -123,6 +129,7 @@ class Mapped(Kernel):
     def block(self, X: Tensor, C: Tensor) -> Tensor:
         inner = self.kernel
         if isinstance(inner, Mapped):
+            _check_width(inner.matrix, len(as_tensor(self.matrix, X)), "rows of the outer map")
             return Mapped(inner.kernel, as_tensor(inner.matrix, X) @ as_tensor(self.matrix, X)).block(X, C)
         parts = {place: Mapped(child, self.matrix) for place, child in inner.children()}
         if parts:
@@ -136,10 +143,8 @@ class Mapped(Kernel):
         return self.kernel.diagonal(self._map(X))
 
     def _map(self, X: Tensor) -> Tensor:
-        matrix = as_tensor(self.matrix, X)
-        if matrix.shape[1] != X.shape[1]:
-            raise ValueError(f"matrix has {matrix.shape[1]} columns but the points have {X.shape[1]} features")
-        return X @ matrix.T
+        _check_width(self.matrix, X.shape[1], "features of the points")
+        return X @ as_tensor(self.matrix, X).T
 
     @property
     def positive_definite(self) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 import numbers
 from abc import ABC, abstractmethod
@@ -153,11 +152,11 @@ class Kernel(ABC):
         >>> from gyrfalcon.kernels import Kernel, Matern
         >>> description = Matern(length_scale=[1.0, 2.0], nu=2.5).to_dict()
         >>> description
-        {'kernel': 'Matern', 'length_scale': [1.0, 2.0], 'nu': 2.5}
+        {'type': 'Matern', 'length_scale': [1.0, 2.0], 'nu': 2.5}
         >>> Kernel.from_dict(description)
         Matern(length_scale=[1., 2.], nu=2.5)
         """
-        described: dict[str, Any] = {"kernel": type(self).__name__}
+        described: dict[str, Any] = {"type": type(self).__name__}
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             described[field.name] = value.to_dict() if isinstance(value, Kernel) else _to_json(value)
@@ -167,9 +166,9 @@ class Kernel(ABC):
     def from_dict(description: Mapping[str, Any]) -> Kernel:
         """The kernel that `to_dict` described."""
         fields = dict(description)
-        name = fields.pop("kernel", None)
-        if name not in Kernel.registry:
-            raise ValueError(f"kernel must be one of {sorted(Kernel.registry)}, got {name!r}")
+        name = fields.pop("type", None)
+        if not isinstance(name, str) or name not in Kernel.registry:
+            raise ValueError(f"type must be one of {sorted(Kernel.registry)}, got {name!r}")
         cls = Kernel.registry[name]
         unknown = fields.keys() - {field.name for field in dataclasses.fields(cls)}
         if unknown:
@@ -177,10 +176,13 @@ class Kernel(ABC):
         return cls(**{k: Kernel.from_dict(v) if isinstance(v, Mapping) else v for k, v in fields.items()})
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self.to_dict() == other.to_dict()
+        return isinstance(other, Kernel) and self._key() == other._key()
 
     def __hash__(self) -> int:
-        return hash(json.dumps(self.to_dict()))
+        return hash(self._key())
+
+    def _key(self) -> tuple[Any, ...]:
+        return type(self), *(_frozen(getattr(self, field.name)) for field in dataclasses.fields(self))
 
     def __repr__(self) -> str:
         shown = (f"{field.name}={_short(getattr(self, field.name))}" for field in dataclasses.fields(self))
@@ -201,6 +203,12 @@ class Kernel(ABC):
         return Scaled(self, other) if isinstance(other, numbers.Real | Tensor) else NotImplemented
 
     __rmul__ = __mul__
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return _as_tuple(value.detach().cpu().double().tolist())
+    return value._key() if isinstance(value, Kernel) else value
 
 
 def _to_json(value: Any) -> Any:

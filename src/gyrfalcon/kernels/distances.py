@@ -21,7 +21,7 @@ def shift_of(C: Tensor) -> Tensor:
     if len(C) == 0:
         return C.new_zeros(C.shape[1])
     mean = C.mean(0, dtype=torch.float64)
-    spread = (C.amax(0) - C.amin(0)).double()
+    spread = C.amax(0).double() - C.amin(0).double()
     grid = torch.exp2(torch.floor(torch.log2(spread.clamp_min(torch.finfo(torch.float64).tiny))))
     return torch.where(spread > 0, torch.round(mean / grid) * grid, C[0].double()).to(C.dtype)
 
@@ -38,6 +38,8 @@ class _SquaredDistances(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
         X, C = ctx.saved_tensors
+        if X.shape[1] <= WIDEST_DIRECT:
+            return _direct_backward(X, C, gradient)
         return (
             2 * (X * gradient.sum(1, keepdim=True) - gradient @ C),
             2 * (C * gradient.sum(0)[:, None] - gradient.T @ X),
@@ -50,6 +52,14 @@ def _direct(X: Tensor, C: Tensor) -> Tensor:
         gap = X[:, k, None] - C[:, k]
         total.addcmul_(gap, gap)
     return total
+
+
+def _direct_backward(X: Tensor, C: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
+    in_x, in_c = torch.empty_like(X), torch.empty_like(C)
+    for k in range(X.shape[1]):
+        weighted = gradient * (X[:, k, None] - C[:, k])
+        in_x[:, k], in_c[:, k] = 2 * weighted.sum(1), -2 * weighted.sum(0)
+    return in_x, in_c
 
 
 def _expanded(X: Tensor, C: Tensor) -> Tensor:

@@ -91,6 +91,7 @@ class Polynomial(DotKernel):
         object.__setattr__(self, "offset", parameter(self.offset, "offset"))
         if not isinstance(self.degree, numbers.Integral) or not 1 <= self.degree <= 64:
             raise ValueError(f"degree must be an integer from 1 to 64, got {self.degree!r}")
+        object.__setattr__(self, "degree", int(self.degree))
 
     def profile(self, product: Tensor) -> Tensor:
         return (product + as_tensor(self.offset, product)).pow(self.degree)

@@ -57,9 +57,3 @@ class Function(Kernel):
         raise TypeError(
             "a kernel made from a Python function cannot be stored: write it as a class of gyrfalcon.kernels.Kernel"
         )
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Function) and self.function is other.function
-
-    def __hash__(self) -> int:
-        return hash(self.function)

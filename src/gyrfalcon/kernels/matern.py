@@ -56,6 +56,7 @@ class Matern(RadialKernel):
         super().__post_init__()
         if self.nu not in (0.5, 1.5, 2.5):
             raise ValueError(f"nu must be 0.5, 1.5 or 2.5, got {self.nu!r}")
+        object.__setattr__(self, "nu", float(self.nu))
 
     def profile(self, squared: Tensor) -> Tensor:
         r = math.sqrt(2 * self.nu) * root(squared)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from typing import Any
 
 from .base import Kernel
@@ -49,14 +50,14 @@ def from_name(name: str, *, gamma: float | None = None, coef0: float | None = No
     >>> gf.kernels.from_name("poly", degree=2, coef0=0.0)
     Polynomial(length_scale=1, degree=2, offset=0)
     """
-    if name not in NAMES:
+    if not isinstance(name, str) or name not in NAMES:
         raise ValueError(f"kernel must be one of {sorted(NAMES)}, got {name!r}")
     kernel = NAMES[name]
     if gamma is not None:
         if "length_scale" in parameters:
             raise ValueError("give either gamma or length_scale, not both")
-        if not gamma > 0:
-            raise ValueError(f"gamma must be positive, got {gamma!r}")
+        if not isinstance(gamma, numbers.Real) or not 0 < gamma < math.inf:
+            raise ValueError(f"gamma must be a positive number, got {gamma!r}")
         if kernel not in (Gaussian, Laplacian, Linear, Polynomial, Sigmoid):
             raise ValueError(f"gamma is not a parameter of the {name} kernel: give length_scale")
         half = 2.0 if kernel is Gaussian else 1.0

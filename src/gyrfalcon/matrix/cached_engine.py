@@ -20,6 +20,3 @@ class CachedEngine(Engine):
 
     def block(self, start: int, stop: int) -> Tensor:
         return self.values[start:stop]
-
-    def multiply(self, V: Tensor) -> Tensor:
-        return self.values @ V

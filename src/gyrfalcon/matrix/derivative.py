@@ -23,6 +23,8 @@ TAPE = 16  # blocks that autograd may keep while it differentiates one block of 
 def block(kernel: Kernel, X: Any, C: Any) -> Tensor:
     """k(X, C), dense, with gradients flowing into whatever asks for them."""
     if sparse.issparse(X):
+        if isinstance(C, Tensor) and C.requires_grad:
+            raise ValueError("C: gradients in the centres need dense points X")
         return SparseEngine(kernel, X, C, budget=1).block(0, X.shape[0])
     return kernel.block(to_tensor(X), to_tensor(C))
 

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from gyrfalcon.kernels import Kernel
 
+SHORT_SUM = 256  # terms that are added in the type of X before float64 takes over
 BLOCK_BYTES = 4 << 20  # larger blocks leave the last-level cache and gain nothing
 
 
@@ -51,14 +52,14 @@ class Engine(ABC):
         """K V."""
         out = self._zeros(self.shape[0], V.shape[1])
         for rows in self.blocks():
-            torch.mm(self.block(rows.start, rows.stop), V, out=out[rows])
+            out[rows] = _product(self.block(rows.start, rows.stop), V).to(self.dtype)
         return out
 
     def multiply_transposed(self, W: Tensor, dtype: torch.dtype) -> Tensor:
         """Kᵀ W, summed and returned in the given type."""
         total = self._zeros(self.shape[1], W.shape[1], torch.float64)
         for rows in self.blocks():
-            total += self.block(rows.start, rows.stop).T.to(dtype) @ W[rows].to(dtype)
+            total += _product(self.block(rows.start, rows.stop).T.to(dtype), W[rows].to(dtype))
         return total.to(dtype)
 
     def multiply_gram(self, V: Tensor, weights: Tensor | None, dtype: torch.dtype) -> Tensor:
@@ -66,8 +67,8 @@ class Engine(ABC):
         total = self._zeros(self.shape[1], V.shape[1], torch.float64)
         for rows in self.blocks():
             block = self.block(rows.start, rows.stop)
-            product = block @ V
-            total += block.T.to(dtype) @ (product if weights is None else weights[rows] * product).to(dtype)
+            product = _product(block, V).to(self.dtype)
+            total += _product(block.T.to(dtype), (product if weights is None else weights[rows] * product).to(dtype))
         return total.to(dtype)
 
     def gram(self, weights: Tensor | None, dtype: torch.dtype) -> Tensor:
@@ -86,6 +87,14 @@ class Engine(ABC):
 
     def _zeros(self, rows: int, columns: int, dtype: torch.dtype | None = None) -> Tensor:
         return torch.zeros(rows, columns, dtype=dtype or self.dtype, device=self.device)
+
+
+def _product(A: Tensor, B: Tensor) -> Tensor:
+    """A B in float64 from short sums in the type of A and B."""
+    total = torch.zeros(len(A), B.shape[1], dtype=torch.float64, device=A.device)
+    for start in range(0, len(B), SHORT_SUM):
+        total += A[:, start : start + SHORT_SUM] @ B[start : start + SHORT_SUM]
+    return total
 
 
 def _upper_gram(block: Tensor) -> Tensor:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import numbers
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -82,15 +84,20 @@ class KernelMatrix:
         self._check_pair()
         if engine not in (None, *ENGINES):
             raise ValueError(f"engine must be one of {ENGINES} or None, got {engine!r}")
-        if memory_budget is not None and memory_budget < 1:
+        if memory_budget is not None and not (
+            isinstance(memory_budget, numbers.Real) and 1 <= memory_budget < math.inf
+        ):
             raise ValueError(f"memory_budget must be a positive number of bytes, got {memory_budget!r}")
-        self.memory_budget = default_budget(self.device) if memory_budget is None else int(memory_budget)
+        self.memory_budget = int(memory_budget)
         self._engine, self._reason = self._choose(engine)
         features = _features(self.X)
         self._cache, self._cache_reason = worth_caching(self.shape, features, self.dtype.itemsize, self.memory_budget)
         if cache is not None:
             self._cache, self._cache_reason = cache, "as asked"
         self._products = 0
+        self._kept: CachedEngine | None = None
+        self._tensors = isinstance(X, Tensor) or isinstance(C, Tensor)
+        self._versions = self._current_versions()
 
     def _check_pair(self) -> None:
         if self.C.shape[1] != self.X.shape[1]:
@@ -183,8 +190,7 @@ class KernelMatrix:
         return self._like(self._tracked(vectors, False) if tracked else self._multiply(vectors, False), V)
 
     def __rmatmul__(self, W: Any) -> Any:
-        W = W if isinstance(W, Tensor) else np.asarray(W)
-        return (self.T @ W.T).T
+        return _flip(self.T @ _flip(W))
 
     def gram_mv(self, V: Any, weights: Any = None, *, dtype: torch.dtype | None = None) -> Any:
         """Kᵀ diag(weights) K V, each entry of K made once.
@@ -252,11 +258,21 @@ class KernelMatrix:
             return engine.multiply_transposed(vectors, self.dtype) if transposed else engine.multiply(vectors)
 
     def _ready(self) -> Engine:
-        """The engine, replaced by one that keeps K once a second product shows that it is worth it."""
+        """The engine, or one that keeps K once a second product shows that it is worth it."""
+        if self._versions != self._current_versions():  # an optimiser's step, say
+            self._versions = self._current_versions()
+            self._engine, self._reason = self._choose(self.engine)
+            self._products, self._kept = 0, None
         self._products += 1
         if self._cache and self._products == 2:
-            self._engine = CachedEngine(self._engine)
-        return self._engine
+            self._kept = CachedEngine(self._engine)
+        return self._kept or self._engine
+
+    def _current_versions(self) -> list[int]:
+        """Counts of in-place changes to the tensors that K is made of."""
+        return [
+            leaf._version for leaf in (self.X, self.C, *self.kernel.parameters().values()) if isinstance(leaf, Tensor)
+        ]
 
     # Entries.
 
@@ -377,8 +393,14 @@ class KernelMatrix:
         return self._out(result[:, 0] if np.ndim(V) == 1 else result, V)
 
     def _out(self, result: Tensor, *given: Any) -> Any:
-        tensors = (self.X, self.C, *given, *self.kernel.parameters().values())
-        return result if any(isinstance(t, Tensor) for t in tensors) else result.numpy()
+        tensors = self._tensors or any(isinstance(t, Tensor) for t in (*given, *self.kernel.parameters().values()))
+        return result if tensors else result.numpy()
+
+
+def _flip(vectors: Any) -> Any:
+    """The transposed matrix, or the vector as it is."""
+    vectors = vectors if isinstance(vectors, Tensor) else np.asarray(vectors)
+    return vectors.T if vectors.ndim == 2 else vectors
 
 
 def _features(points: Any) -> float:
@@ -410,7 +432,7 @@ class Transposed:
         return self.T.rmv(W)
 
     def __rmatmul__(self, V: Any) -> Any:
-        return (self.T @ (V if isinstance(V, Tensor) else np.asarray(V)).T).T
+        return _flip(self.T @ _flip(V))
 
     def to_dense(self) -> Any:
         """All of Kᵀ, for small matrices."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -31,46 +32,36 @@ except ImportError:
         stacklevel=2,
     )
 
-ROWS_PER_BLOCK = 24  # rows of K that the core keeps per thread during a gram product
+ROWS_PER_BLOCK = 96  # rows of K that the core keeps per thread during a gram product, at most
 _MULTIPLY, _MULTIPLY_TRANSPOSED, _MULTIPLY_GRAM, _EVALUATE = range(4)
 _LEAF, _ADD, _MULTIPLY_VALUES, _SCALE = range(4)
 _LOG2_E = math.log2(math.e)
 
 
 def _number(value: Parameter) -> float:
-    return float(value)  # type: ignore[arg-type]
+    return float(value.detach() if isinstance(value, Tensor) else value)  # type: ignore[arg-type]
 
 
-def _profile(kernel: Kernel) -> tuple[int, float, float, float] | None:
-    """Family, gain on the squared distance or inner product, two constants; None if the core has no such family."""
-    match kernel:
-        case kernels.Gaussian():
-            return 0, _LOG2_E / 2, 0, 0
-        case kernels.Laplacian() | kernels.Matern(nu=0.5):
-            return 1, _LOG2_E**2, 0, 0
-        case kernels.Matern(nu=1.5):
-            return 2, 3, 0, 0
-        case kernels.Matern():
-            return 3, 5, 0, 0
-        case kernels.ExponentialPower():
-            return 4, 1, kernel.power / 2, 0
-        case kernels.RationalQuadratic(alpha=alpha):
-            return 5, 1 / (2 * _number(alpha)), _number(alpha), 0
-        case kernels.Cauchy():
-            return 6, 1, 0, 0
-        case kernels.Linear():
-            return 7, 1, 0, 0
-        case kernels.Polynomial():
-            return 8, 1, _number(kernel.offset), kernel.degree
-        case kernels.Sigmoid():
-            return 9, 1, _number(kernel.offset), 0
-    return None
+# By exact type, because a subclass has a profile of its own: family, gain on the squared distance or inner product, and
+# two constants. The order of the families is that of native/core.hpp.
+_PROFILES: dict[type[Kernel], Callable[[Any], tuple[int, float, float, float]]] = {
+    kernels.Gaussian: lambda k: (0, _LOG2_E / 2, 0, 0),
+    kernels.Laplacian: lambda k: (1, _LOG2_E**2, 0, 0),
+    kernels.Matern: lambda k: {0.5: (1, _LOG2_E**2, 0, 0), 1.5: (2, 3, 0, 0), 2.5: (3, 5, 0, 0)}[k.nu],
+    kernels.ExponentialPower: lambda k: (4, 1, _number(k.power) / 2, 0),
+    kernels.RationalQuadratic: lambda k: (5, 1 / (2 * _number(k.alpha)), _number(k.alpha), 0),
+    kernels.Cauchy: lambda k: (6, 1, 0, 0),
+    kernels.Linear: lambda k: (7, 1, 0, 0),
+    kernels.Polynomial: lambda k: (8, 1, _number(k.offset), k.degree),
+    kernels.Sigmoid: lambda k: (9, 1, _number(k.offset), 0),
+}
 
 
 def serves(kernel: Kernel) -> bool:
     """Whether the compiled core is there and knows every part of the kernel."""
-    parts = [child for _, child in kernel.children()]
-    return core is not None and (all(map(serves, parts)) if parts else _profile(kernel) is not None)
+    if type(kernel) in (kernels.Sum, kernels.Product, kernels.Scaled, kernels.Mapped):
+        return all(serves(child) for _, child in kernel.children())
+    return core is not None and type(kernel) in _PROFILES
 
 
 def _array(value: Parameter) -> np.ndarray[Any, Any]:
@@ -104,9 +95,7 @@ class _Program:
                 self._add_leaf(kernel, matrix)
 
     def _add_leaf(self, kernel: Kernel, matrix: np.ndarray[Any, Any] | None) -> None:
-        profile = _profile(kernel)
-        assert profile is not None
-        family, gain, first, second = profile
+        family, gain, first, second = _PROFILES[type(kernel)](kernel)
         length_scale = _array(kernel.length_scale)  # type: ignore[attr-defined]
         width = self.features if matrix is None else len(matrix)
         if length_scale.ndim == 1:

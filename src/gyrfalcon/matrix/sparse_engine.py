@@ -94,8 +94,8 @@ def _scaled(points: Any, scales: Array | None) -> Any:
 
 def _squared_norms(points: Any) -> Array:
     if sparse.issparse(points):
-        cumulative = np.concatenate([[0.0], np.cumsum(points.data**2)])
-        return np.diff(cumulative[points.indptr])
+        rows = np.repeat(np.arange(points.shape[0]), np.diff(points.indptr))
+        return np.bincount(rows, weights=points.data**2, minlength=points.shape[0])
     norms: Array = np.einsum("ij,ij->i", points, points)
     return norms
 
@@ -136,7 +136,8 @@ class _Side:
 
     def squared_distances(self, X: sparse.csr_array, dtype: np.dtype[Any]) -> Array:
         norms, inner = _squared_norms(X), self._inner(X)
-        squared: Array = np.add.outer(norms.astype(dtype), self.norms.astype(dtype))
+        with np.errstate(over="ignore"):  # beyond the type's range a distance is infinite
+            squared: Array = np.add.outer(norms.astype(dtype), self.norms.astype(dtype))
         if sparse.issparse(inner):  # elsewhere the inner product is zero and nothing cancels
             rows = np.repeat(np.arange(X.shape[0]), np.diff(inner.indptr))
             columns, inner = inner.indices, inner.data
@@ -149,7 +150,8 @@ class _Side:
         for start in range(0, len(lost), _PAIRS):
             some = lost[start : start + _PAIRS]
             values[some] = self._differences(X[rows[some]], columns[some])
-        squared[rows, columns] = values
+        with np.errstate(over="ignore"):
+            squared[rows, columns] = values
         return squared
 
     def _differences(self, X: sparse.csr_array, columns: Array) -> Array:

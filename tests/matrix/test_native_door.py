@@ -1,0 +1,148 @@
+"""Calls straight into the compiled core: whatever does not fit together is refused before any memory is touched."""
+
+import numpy as np
+import pytest
+import torch
+
+native = pytest.importorskip("gyrfalcon._native")
+
+MULTIPLY, TRANSPOSED, GRAM, EVALUATE = range(4)
+LEAF, ADD, TIMES, SCALE = range(4)
+
+
+def _leaf(d=3, *, family=0, gain=1.0, first=0.0, second=0.0, shift=None, scale=None, has_matrix=False):
+    shift = [0.0] * d if shift is None else shift
+    return (family, gain, first, second, shift, [1.0] * d if scale is None else scale, has_matrix)
+
+
+def _call(task=MULTIPLY, dtype=np.float64, n=5, m=4, d=3, t=2, **changes):
+    rows = n if task == TRANSPOSED else m
+    shape = {MULTIPLY: (n, t), TRANSPOSED: (m, t), GRAM: (m, t), EVALUATE: (n, m)}.get(task, (n, t))
+    given = {
+        "task": task,
+        "leaves": [_leaf(d)],
+        "steps": [(LEAF, 0, 1.0)],
+        "x": np.ones((n, d), dtype),
+        "c": np.ones((m, d), dtype),
+        "v": None if task == EVALUATE else np.ones((rows, t), dtype),
+        "weights": None,
+        "out": np.full(shape, np.nan, dtype),
+        "sums": None,
+        "threads": 2,
+        "partial_bytes": 1 << 20,
+    } | changes
+    native.run(**given)
+    return given["out"]
+
+
+@pytest.mark.parametrize("task", [MULTIPLY, TRANSPOSED, GRAM, EVALUATE])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_native_takes_what_fits(task, dtype):
+    assert (_call(task, dtype) == {MULTIPLY: 4, TRANSPOSED: 5, GRAM: 20, EVALUATE: 1}[task]).all()
+
+
+@pytest.mark.parametrize("task", [TRANSPOSED, GRAM])
+def test_native_sums_in_float64_on_request(task):
+    sums = np.zeros((4, 2))
+    _call(task, np.float32, out=None, sums=sums)
+    assert (sums == (5 if task == TRANSPOSED else 20)).all()
+
+
+ones = np.ones
+REFUSED = {
+    "unknown task": {"task": 4},
+    "negative task": {"task": -1},
+    "unknown family": {"leaves": [_leaf(family=10)]},
+    "negative family": {"leaves": [_leaf(family=-1)]},
+    "gain is NaN": {"leaves": [_leaf(gain=np.nan)]},
+    "constant is infinite": {"leaves": [_leaf(first=np.inf)]},
+    "short shift": {"leaves": [_leaf(shift=[0.0])]},
+    "long shift": {"leaves": [_leaf(shift=[0.0] * 4)]},
+    "short scale": {"leaves": [_leaf(scale=[1.0])]},
+    "matrix of a part of a row": {"leaves": [_leaf(scale=[1.0] * 4, has_matrix=True)]},
+    "half a leaf": {"leaves": [(0, 1.0)]},
+    "no leaf": {"leaves": []},
+    "no steps": {"steps": []},
+    "unknown operation": {"steps": [(LEAF, 0, 1.0), (4, 0, 1.0)]},
+    "leaf that is not there": {"steps": [(LEAF, 1, 1.0)]},
+    "negative leaf": {"steps": [(LEAF, -1, 1.0)]},
+    "sum of one": {"steps": [(LEAF, 0, 1.0), (ADD, 0, 1.0)]},
+    "product of none": {"steps": [(TIMES, 0, 1.0)]},
+    "scaling of none": {"steps": [(SCALE, 0, 2.0)]},
+    "two left over": {"steps": [(LEAF, 0, 1.0), (LEAF, 0, 1.0)]},
+    "C too narrow": {"c": ones((4, 2))},
+    "C of another type": {"c": ones((4, 3), np.float32)},
+    "C of one dimension": {"c": ones(3)},
+    "X of three dimensions": {"x": ones((5, 3, 1))},
+    "X of integers": {"x": ones((5, 3), int)},
+    "X is a list": {"x": [[1.0, 2.0, 3.0]]},
+    "X is nothing": {"x": None},
+    "V missing": {"v": None},
+    "V too short": {"v": ones((3, 2))},
+    "V of another type": {"v": ones((4, 2), np.float32)},
+    "V of one dimension": {"v": ones(4)},
+    "out too short": {"out": ones((4, 2))},
+    "out too wide": {"out": ones((5, 3))},
+    "out too narrow": {"out": ones((5, 1))},
+    "out of another type": {"out": ones((5, 2), np.float32)},
+    "out is nothing": {"out": None},
+    "weights too short": {"task": GRAM, "out": ones((4, 2)), "weights": ones((4, 1))},
+    "weights too wide": {"task": GRAM, "out": ones((4, 2)), "weights": ones((5, 2))},
+    "weights of one dimension": {"task": GRAM, "out": ones((4, 2)), "weights": ones(5)},
+    "negative memory": {"partial_bytes": -1},
+    "threads by name": {"threads": "all"},
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_native_refuses(case):
+    with pytest.raises((ValueError, TypeError)):
+        _call(**REFUSED[case])
+
+
+def test_native_refuses_to_write_what_is_read_only():
+    out = np.zeros((5, 2))
+    out.flags.writeable = False
+    with pytest.raises((ValueError, TypeError)):
+        _call(out=out)
+    assert (out == 0).all()
+
+
+@pytest.mark.parametrize("threads", [-3, 0, 1, 7, 10**6])
+@pytest.mark.parametrize("task", [MULTIPLY, TRANSPOSED, GRAM, EVALUATE])
+def test_native_takes_any_number_of_threads(task, threads):
+    assert np.isfinite(_call(task, n=100, threads=threads)).all()
+
+
+@pytest.mark.parametrize("partial_bytes", [0, 1, 2**62])
+@pytest.mark.parametrize("task", [TRANSPOSED, GRAM])
+def test_native_takes_any_memory(task, partial_bytes):
+    assert np.isfinite(_call(task, n=2000, partial_bytes=partial_bytes)).all()
+
+
+def test_native_writes_through_any_strides():
+    store = np.full((15, 8), -1.0)
+    _call(out=store[::3, 1::4][::-1])
+    assert (store[::3, 1::4] == 4).all()
+    assert (store == -1).sum() == 15 * 8 - 10
+
+
+def test_native_matrix_of_no_rows_or_no_inputs():
+    assert (_call(leaves=[_leaf(scale=[], has_matrix=True)]) == 4).all()
+    with pytest.raises((ValueError, TypeError)):
+        _call(d=0, leaves=[_leaf(0, scale=[], has_matrix=True)])
+    assert (_call(d=0, leaves=[_leaf(0)]) == 4).all()
+    assert (_call(d=0, leaves=[_leaf(0)], x=torch.empty(5, 0).double(), c=torch.empty(4, 0).double()) == 4).all()
+
+
+def test_native_long_expressions():
+    steps = [(LEAF, 0, 1.0)] * 200 + [(ADD, 0, 1.0)] * 199
+    assert (_call(EVALUATE, steps=steps) == 200).all()
+
+
+def test_native_values_beyond_the_type_stay_in_their_entries():
+    out = _call(
+        EVALUATE, leaves=[_leaf(family=7)], x=np.array([[1e308] * 3, [1.0] * 3] + [[0.0] * 3] * 3), c=np.ones((4, 3))
+    )
+    assert np.isposinf(out[0]).all()
+    assert np.isfinite(out[1:]).all()

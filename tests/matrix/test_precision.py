@@ -1,0 +1,103 @@
+"""Digits that are easily lost: long sums, clusters far apart, points further apart than the type can square."""
+
+import numpy as np
+import pytest
+import torch
+
+import gyrfalcon as gf
+from gyrfalcon.kernels import Cauchy, Gaussian, Laplacian
+from reference import DTYPES, ENGINES, TOLERANCE, as_array, dense, relative_error
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+every_engine = pytest.mark.parametrize("engine", ENGINES)
+every_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__name__)
+
+
+@every_engine
+@every_dtype
+@pytest.mark.parametrize(("n", "m"), [(20_000, 3), (3, 20_000), (5_000, 64)])
+@pytest.mark.parametrize("cache", [False, True], ids=["made", "cached"])
+def test_long_sums(engine, dtype, n, m, cache):
+    """Thousands of equal terms: an accumulator of the data's own type drifts, always in the same direction."""
+    route, generator = ENGINES[engine], np.random.default_rng(0)
+    X = generator.integers(0, 3, (n, 2)).astype(dtype)
+    C = generator.integers(0, 3, (m, 2)).astype(dtype)
+    k = Gaussian(3.0)
+    K = gf.KernelMatrix(k, route.X(X), route.C(C), engine=route.engine, cache=cache)
+    D = dense(k, X, C)
+    V, W, weights = np.full((m, 2), 0.1, dtype), np.full((n, 2), 0.1, dtype), np.full(n, 0.3, dtype)
+    v, w, scale = V.astype(float), W.astype(float), weights.astype(float)
+    K @ route.V(V)
+    K @ route.V(V)
+    errors = {
+        "K @ V": relative_error(K @ route.V(V), D @ v),
+        "K.T @ W": relative_error(K.T @ route.V(W), D.T @ w),
+        "gram_mv": relative_error(K.gram_mv(route.V(V), route.V(weights)), D.T @ (scale[:, None] * (D @ v))),
+    }
+    if m < 100:
+        errors["gram"] = relative_error(K.gram(), D.T @ D)
+    assert not {what: error for what, error in errors.items() if not error <= TOLERANCE[dtype]}
+
+
+@every_engine
+@every_dtype
+@pytest.mark.parametrize("d", [3, 40])
+@pytest.mark.parametrize("family", [Gaussian, Laplacian, Cauchy])
+def test_two_clusters_far_apart(engine, dtype, d, family):
+    """Whatever point the data are centred at, it is far from one of the clusters."""
+    route, generator = ENGINES[engine], np.random.default_rng(d)
+    X, C = generator.standard_normal((40, d)), generator.standard_normal((17, d))
+    X[::2] += 1e4
+    C[::3] += 1e4
+    C[1] -= 3e4
+    X, C = X.astype(dtype), C.astype(dtype)
+    k = family(d**0.5)
+    K = gf.KernelMatrix(k, route.X(X), route.C(C), engine=route.engine)
+    assert relative_error(K.to_dense(), dense(k, X, C)) <= TOLERANCE[dtype]
+
+
+@every_engine
+@pytest.mark.parametrize("d", [1, 20])
+def test_distances_beyond_the_type_do_not_become_zero(engine, d):
+    route = ENGINES[engine]
+    X = (np.array([[1.0], [1.5], [3.0], [-2.0]]) * 1e30 * np.ones(d)).astype(np.float32)
+    for family in (Gaussian, Laplacian, Cauchy):
+        K = gf.KernelMatrix(family(1.0), route.X(X), route.C(X), engine=route.engine).to_dense()
+        np.testing.assert_allclose(as_array(K), np.eye(4), atol=1e-30, err_msg=family.__name__)
+
+
+@every_engine
+def test_points_over_the_whole_range_of_the_type(engine):
+    route = ENGINES[engine]
+    largest = np.finfo(np.float32).max
+    X = np.array([[largest, 0.0], [-largest, 0.0], [0.0, 1.0]], np.float32)
+    K = gf.KernelMatrix(Gaussian(1.0), route.X(X), route.C(X), engine=route.engine).to_dense()
+    np.testing.assert_array_equal(as_array(K), np.eye(3))
+
+
+@every_engine
+@pytest.mark.parametrize("cache", [False, True], ids=["made", "cached"])
+def test_sums_in_float64_on_request(engine, cache):
+    """From float32 entries, results that owe nothing more to float32 than the entries themselves."""
+    route, generator = ENGINES[engine], np.random.default_rng(0)
+    X, C = (generator.standard_normal((n, 3)).astype(np.float32) for n in (3000, 20))
+    W, V, weights = (1 + generator.standard_normal(shape).astype(np.float32) for shape in ((3000, 2), (20, 2), 3000))
+    K = gf.KernelMatrix(Laplacian(2.0), route.X(X), route.C(C), engine=route.engine, cache=cache)
+    entries = as_array(K.to_dense()).astype(np.float64)
+    for _ in range(2):
+        found = {
+            "rmv": (K.rmv(route.V(W), dtype=torch.float64), entries.T @ W),
+            "gram": (K.gram(dtype=torch.float64), entries.T @ entries),
+            "gram with weights": (
+                K.gram(route.V(weights), dtype=torch.float64),
+                (entries.T * weights.astype(np.float64)) @ entries,
+            ),
+        }
+        for what, (result, expected) in found.items():
+            assert "float64" in str(result.dtype), what
+            assert relative_error(result, expected) <= 1e-12, what
+        result = K.gram_mv(route.V(V), route.V(weights), dtype=torch.float64)
+        assert "float64" in str(result.dtype)
+        expected = entries.T @ (weights.astype(np.float64)[:, None] * (entries @ V.astype(np.float64)))
+        assert relative_error(result, expected) <= TOLERANCE[np.float32]
+        assert K.rmv(route.V(W)).dtype == (K @ route.V(V)).dtype
