@@ -114,13 +114,13 @@ def test_survives_pickle(name):
 
 
 def test_descriptions_that_are_not():
-    for bad in ({"kernel": "Gauss"}, {}, {"kernel": None}, {"kernel": "Kernel"}, {"kernel": "Function"}):
+    for bad in ({"type": "Gauss"}, {}, {"type": None}, {"type": "Kernel"}, {"type": "Function"}, {"type": [1]}):
         with pytest.raises((ValueError, TypeError)):
             Kernel.from_dict(bad)
     with pytest.raises(ValueError, match="sigma"):
-        Kernel.from_dict({"kernel": "Gaussian", "sigma": 1.0})
+        Kernel.from_dict({"type": "Gaussian", "sigma": 1.0})
     with pytest.raises(ValueError, match="length_scale"):
-        Kernel.from_dict({"kernel": "Gaussian", "length_scale": -1.0})
+        Kernel.from_dict({"type": "Gaussian", "length_scale": -1.0})
 
 
 # Parameters.

@@ -74,7 +74,7 @@ def test_exact_agrees_with_the_dense_minimiser(intercept, weighted):
 
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_sparse_points(solver):
-    X, C, Y, _ = data()
+    X, C, Y, _ = data(d=8)
     X[np.abs(X) < 0.5] = 0
     C = X[:40].copy()
     kernel = KERNELS[0]

@@ -84,11 +84,7 @@ class KernelMatrix:
         self._check_pair()
         if engine not in (None, *ENGINES):
             raise ValueError(f"engine must be one of {ENGINES} or None, got {engine!r}")
-        if memory_budget is not None and not (
-            isinstance(memory_budget, numbers.Real) and 1 <= memory_budget < math.inf
-        ):
-            raise ValueError(f"memory_budget must be a positive number of bytes, got {memory_budget!r}")
-        self.memory_budget = int(memory_budget)
+        self.memory_budget = default_budget(self.device) if memory_budget is None else _bytes(memory_budget)
         self._engine, self._reason = self._choose(engine)
         features = _features(self.X)
         self._cache, self._cache_reason = worth_caching(self.shape, features, self.dtype.itemsize, self.memory_budget)
@@ -148,8 +144,8 @@ class KernelMatrix:
 
     @property
     def engine(self) -> str:
-        """The name of the engine in use."""
-        return self._engine.name
+        """The name of the engine in use: "cached" once K is kept."""
+        return (self._kept or self._engine).name
 
     @property
     def T(self) -> Transposed:  # noqa: N802
@@ -167,7 +163,7 @@ class KernelMatrix:
         >>> print(gf.KernelMatrix("rbf", np.zeros((10, 2)), engine="torch", memory_budget=10**6).plan().reason)
         as asked
         """
-        native = native_engine.core if self.engine == "native" else None
+        native = native_engine.core if self._engine.name == "native" else None
         return Plan(
             engine=self.engine,
             reason=self._reason,
@@ -261,7 +257,7 @@ class KernelMatrix:
         """The engine, or one that keeps K once a second product shows that it is worth it."""
         if self._versions != self._current_versions():  # an optimiser's step, say
             self._versions = self._current_versions()
-            self._engine, self._reason = self._choose(self.engine)
+            self._engine, self._reason = self._choose(self._engine.name)
             self._products, self._kept = 0, None
         self._products += 1
         if self._cache and self._products == 2:
@@ -395,6 +391,13 @@ class KernelMatrix:
     def _out(self, result: Tensor, *given: Any) -> Any:
         tensors = self._tensors or any(isinstance(t, Tensor) for t in (*given, *self.kernel.parameters().values()))
         return result if tensors else result.numpy()
+
+
+def _bytes(budget: Any) -> int:
+    number = float(budget) if isinstance(budget, numbers.Real) else math.nan
+    if not 1 <= number < math.inf:
+        raise ValueError(f"memory_budget must be a positive number of bytes, got {budget!r}")
+    return int(number)
 
 
 def _flip(vectors: Any) -> Any:

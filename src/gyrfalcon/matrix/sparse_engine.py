@@ -61,12 +61,9 @@ class SparseEngine(Engine):
         key = None if scales is None else tuple(scales)
         if key not in self._sides:
             self._sides[key] = _Side(self.C, scales)
-        make = (
-            self._sides[key].squared_distances
-            if isinstance(kernel, kernels.RadialKernel)
-            else self._sides[key].products
-        )
-        values = torch.from_numpy(make(_scaled(X, scales), np.dtype(str(self.dtype).removeprefix("torch."))))
+        side = self._sides[key]
+        make = side.squared_distances if isinstance(kernel, kernels.RadialKernel) else side.products
+        values = torch.from_numpy(make(X, np.dtype(str(self.dtype).removeprefix("torch."))))
         if scales is None:  # a scalar stays a tensor, so that gradients reach it
             values = values / as_tensor(kernel.length_scale, values).square()
         return kernel.profile(values)
@@ -104,6 +101,8 @@ class _Side:
     """The centres, prepared for products with blocks of X under one set of length scales."""
 
     def __init__(self, C: Any, scales: Array | None):
+        self.scales = scales
+        self.unscaled = _scaled(C, None)
         self.points = _scaled(C, scales)
         self.norms = _squared_norms(self.points)
         if sparse.issparse(C):
@@ -130,12 +129,13 @@ class _Side:
         return known_part @ self.transposed
 
     def products(self, X: sparse.csr_array, dtype: np.dtype[Any]) -> Array:
-        inner = self._inner(X)
+        inner = self._inner(_scaled(X, self.scales))
         dense: Array = inner.toarray() if sparse.issparse(inner) else inner
         return dense.astype(dtype)
 
     def squared_distances(self, X: sparse.csr_array, dtype: np.dtype[Any]) -> Array:
-        norms, inner = _squared_norms(X), self._inner(X)
+        scaled = _scaled(X, self.scales)
+        norms, inner = _squared_norms(scaled), self._inner(scaled)
         with np.errstate(over="ignore"):  # beyond the type's range a distance is infinite
             squared: Array = np.add.outer(norms.astype(dtype), self.norms.astype(dtype))
         if sparse.issparse(inner):  # elsewhere the inner product is zero and nothing cancels
@@ -155,11 +155,13 @@ class _Side:
         return squared
 
     def _differences(self, X: sparse.csr_array, columns: Array) -> Array:
-        if sparse.issparse(self.points):
-            return _squared_norms(sparse.csr_array(X - self.points[columns]))
+        """Squared distances of pairs, subtracted before they are scaled, which would round."""
+        X = _scaled(X, None)
+        if sparse.issparse(self.unscaled):
+            return _squared_norms(_scaled(sparse.csr_array(X - self.unscaled[columns]), self.scales))
         step = max(1, (1 << 22) // max(1, X.shape[1]))
         parts = [
-            _squared_norms(X[a : a + step].toarray() - self.points[columns[a : a + step]])
+            _squared_norms(_scaled(X[a : a + step].toarray() - self.unscaled[columns[a : a + step]], self.scales))
             for a in range(0, len(columns), step)
         ]
         return np.concatenate(parts)
