@@ -43,7 +43,7 @@ class SparseEngine(Engine):
         super().__init__(kernel, (X.shape[0], C.shape[0]), torch_dtype(X), torch.device("cpu"), budget)
         self.X = X
         self.C = C if sparse.issparse(C) else to_tensor(C).detach().double().numpy()
-        self._sides: dict[tuple[float, ...] | None, _Side] = {}
+        self._sides: dict[tuple[float, ...], _Side] = {}
 
     def block(self, start: int, stop: int) -> Tensor:
         return self._evaluate(self.kernel, self.X[start:stop])
@@ -57,36 +57,40 @@ class SparseEngine(Engine):
             case kernels.Scaled():
                 return as_tensor(kernel.scale, torch.empty(0, dtype=self.dtype)) * self._evaluate(kernel.kernel, X)
         assert isinstance(kernel, kernels.RadialKernel | kernels.DotKernel)
-        scales = _vector(kernel.length_scale, X.shape[1])
-        key = None if scales is None else tuple(scales)
+        length_scale = kernel.length_scale
+        tracked = isinstance(length_scale, Tensor) and length_scale.requires_grad
+        scales = np.ones(()) if tracked else _scales(length_scale, X.shape[1])
+        key = tuple(scales.ravel())
         if key not in self._sides:
             self._sides[key] = _Side(self.C, scales)
         side = self._sides[key]
         make = side.squared_distances if isinstance(kernel, kernels.RadialKernel) else side.products
         values = torch.from_numpy(make(X, np.dtype(str(self.dtype).removeprefix("torch."))))
-        if scales is None:  # a scalar stays a tensor, so that gradients reach it
-            values = values / as_tensor(kernel.length_scale, values).square()
-        return kernel.profile(values)
+        return kernel.profile(values / _scalar(length_scale, values).square() if tracked else values)
 
 
-def _vector(length_scale: Parameter, features: int) -> Array | None:
-    values = np.asarray(length_scale.detach().cpu() if isinstance(length_scale, Tensor) else length_scale, dtype=float)
-    if values.ndim == 0:
-        return None
-    if isinstance(length_scale, Tensor) and length_scale.requires_grad:
+def _scalar(length_scale: Parameter, like: Tensor) -> Tensor:
+    scale = as_tensor(length_scale, like)
+    if scale.ndim:
         raise ValueError("length_scale: gradients with one scale per feature need dense points")
-    if len(values) != features:
+    return scale
+
+
+def _scales(length_scale: Parameter, features: int) -> Array:
+    values = np.asarray(length_scale.detach().cpu() if isinstance(length_scale, Tensor) else length_scale, dtype=float)
+    if values.ndim and len(values) != features:
         raise ValueError(f"length_scale has {len(values)} entries but the points have {features} features")
     return values
 
 
-def _scaled(points: Any, scales: Array | None) -> Any:
+def _scaled(points: Any, scales: Array) -> Any:
+    """Points in float64 over their scales."""
     if not sparse.issparse(points):
-        return points if scales is None else points / scales
-    data = points.data.astype(np.float64)
-    if scales is not None:
-        data /= scales[points.indices]
-    return sparse.csr_array((data, points.indices, points.indptr), shape=points.shape)
+        return points / scales
+    divisor = scales[points.indices] if scales.ndim else scales
+    return sparse.csr_array(
+        (points.data.astype(np.float64) / divisor, points.indices, points.indptr), shape=points.shape
+    )
 
 
 def _squared_norms(points: Any) -> Array:
@@ -100,9 +104,9 @@ def _squared_norms(points: Any) -> Array:
 class _Side:
     """The centres, prepared for products with blocks of X under one set of length scales."""
 
-    def __init__(self, C: Any, scales: Array | None):
+    def __init__(self, C: Any, scales: Array):
         self.scales = scales
-        self.unscaled = _scaled(C, None)
+        self.unscaled = C.astype(np.float64)
         self.points = _scaled(C, scales)
         self.norms = _squared_norms(self.points)
         if sparse.issparse(C):
@@ -156,7 +160,7 @@ class _Side:
 
     def _differences(self, X: sparse.csr_array, columns: Array) -> Array:
         """Squared distances of pairs, subtracted before they are scaled, which would round."""
-        X = _scaled(X, None)
+        X = X.astype(np.float64)
         if sparse.issparse(self.unscaled):
             return _squared_norms(_scaled(sparse.csr_array(X - self.unscaled[columns]), self.scales))
         step = max(1, (1 << 22) // max(1, X.shape[1]))
