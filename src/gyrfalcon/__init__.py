@@ -7,9 +7,9 @@
 (10000,)
 """
 
-from . import kernels
+from . import kernels, solvers
 from .matrix import KernelMatrix, Plan
 
-__all__ = ["KernelMatrix", "Plan", "__version__", "kernels"]
+__all__ = ["KernelMatrix", "Plan", "__version__", "kernels", "solvers"]
 
 __version__ = "0.1.0"

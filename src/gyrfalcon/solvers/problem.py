@@ -31,6 +31,16 @@ class LeastSquares:
     penalty : float
     weights : tensor of shape (n, 1), optional
     intercept : bool
+
+    Examples
+    --------
+    >>> import torch, gyrfalcon as gf
+    >>> X = torch.linspace(-3, 3, 500)[:, None]
+    >>> Y = torch.sin(X)
+    >>> K = gf.KernelMatrix(gf.kernels.Gaussian(1.0), X, X[::20])
+    >>> solution = gf.solvers.falkon(gf.solvers.LeastSquares(K, Y, penalty=1e-6))
+    >>> bool((K @ solution.coefficients.float() - Y).abs().max() < 0.01)
+    True
     """
 
     K: KernelMatrix
