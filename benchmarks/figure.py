@@ -102,6 +102,8 @@ def _panel(panel: Any, dtype: str, rows: Sequence[Row], limits: tuple[float, flo
     panel.plot(d, bound, color=_BOUND, linewidth=1.4, linestyle=(0, (4, 2)), label="roofline", zorder=3)
     panel.fill_between(d, bound, limits[0], color=_BOUND, alpha=0.16, linewidth=0, zorder=1)
     for row in rows:
+        if row.disturbed:  # no claim from a time that others lengthened
+            continue
         panel.annotate(
             f"{row.ratio_torch:.{1 if row.ratio_torch >= 2 else 2}f}×",
             (row.d, row.gyrfalcon_ns),

@@ -65,7 +65,7 @@ QUICK = Settings(
     features=(3, 30),
     outputs=(1,),
     seconds=25.0,
-    patience=3.0,
+    patience=4.0,
 )
 
 
