@@ -142,7 +142,7 @@ class Packer {
     void map(Strided<const T> source, size_t i) {
         const size_t inputs = source.columns;
         const double* shift = leaf_.shift.data();
-        if (source.column_stride == 1) {
+        if (inputs != 0 && source.column_stride == 1) {  // without columns there may be no memory to point at
             const T* x = &source(i, 0);
             for (size_t k = 0; k < inputs; ++k) input_[k] = static_cast<double>(x[k]) - shift[k];
         } else {

@@ -26,6 +26,7 @@ template <>
 struct Simd<float> {
     typedef float Vector __attribute__((vector_size(vector_bytes)));
     typedef std::int32_t Bits __attribute__((vector_size(vector_bytes)));
+    typedef std::uint32_t Wrapping __attribute__((vector_size(vector_bytes)));  // where overflow is meant
     typedef float Unaligned __attribute__((vector_size(vector_bytes), aligned(4)));
     static constexpr int mantissa_bits = 23;
     static constexpr float round_magic = 0x1.8p23f;   // adding it rounds to the nearest integer
@@ -37,6 +38,7 @@ template <>
 struct Simd<double> {
     typedef double Vector __attribute__((vector_size(vector_bytes)));
     typedef std::int64_t Bits __attribute__((vector_size(vector_bytes)));
+    typedef std::uint64_t Wrapping __attribute__((vector_size(vector_bytes)));
     typedef double Unaligned __attribute__((vector_size(vector_bytes), aligned(8)));
     static constexpr int mantissa_bits = 52;
     static constexpr double round_magic = 0x1.8p52;
@@ -247,8 +249,9 @@ GYRFALCON_INLINE Pack<T, n> exp2_of_negative(const Pack<T, n>& x) {
     const Pack<T, n> fraction = x - (shifted - Simd<T>::round_magic);
     Pack<T, n> result = horner(fraction, Fit<T>::exp2);
     GYRFALCON_FOR_PARTS {
-        const Bits<T> scaled = (Bits<T>)result.part[i] + ((Bits<T>)shifted.part[i] << Simd<T>::mantissa_bits);
-        result.part[i] = (Vector<T>)(scaled & (x.part[i] >= Simd<T>::smallest_exponent));
+        using Wrapping = typename Simd<T>::Wrapping;
+        const Wrapping scaled = (Wrapping)result.part[i] + ((Wrapping)shifted.part[i] << Simd<T>::mantissa_bits);
+        result.part[i] = (Vector<T>)(scaled & (Wrapping)(x.part[i] >= Simd<T>::smallest_exponent));
     }
     return result;
 }
