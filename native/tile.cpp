@@ -25,8 +25,9 @@ constexpr int vectors_in_registers = 2;
 template <class T>
 constexpr size_t panel = vectors_in_registers * lanes<T>;
 
-// Up to here the difference of two points is squared directly; beyond, |x|^2 + |c|^2 - 2 x.c costs half.
-constexpr size_t widest_direct = 16;
+// Up to here the difference of two points is squared directly: exact, and as fast while it shares the pipelines with
+// the profile; beyond, |x|^2 + |c|^2 - 2 x.c is cheaper.
+constexpr size_t widest_direct = 32;
 // Features per pass, so that a panel of centres stays in the first-level cache while the rows of a block pass by.
 template <class T>
 constexpr size_t depth = 1024 / sizeof(T);
