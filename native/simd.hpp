@@ -27,7 +27,6 @@ struct Simd<float> {
     typedef float Vector __attribute__((vector_size(vector_bytes)));
     typedef std::int32_t Bits __attribute__((vector_size(vector_bytes)));
     typedef std::uint32_t Wrapping __attribute__((vector_size(vector_bytes)));  // where overflow is meant
-    typedef float Unaligned __attribute__((vector_size(vector_bytes), aligned(4)));
     static constexpr int mantissa_bits = 23;
     static constexpr float round_magic = 0x1.8p23f;   // adding it rounds to the nearest integer
     static constexpr float smallest_exponent = -126;  // of a normal number
@@ -39,7 +38,6 @@ struct Simd<double> {
     typedef double Vector __attribute__((vector_size(vector_bytes)));
     typedef std::int64_t Bits __attribute__((vector_size(vector_bytes)));
     typedef std::uint64_t Wrapping __attribute__((vector_size(vector_bytes)));
-    typedef double Unaligned __attribute__((vector_size(vector_bytes), aligned(8)));
     static constexpr int mantissa_bits = 52;
     static constexpr double round_magic = 0x1.8p52;
     static constexpr double smallest_exponent = -1022;
