@@ -44,8 +44,8 @@ def falkon(
     """Solve by conjugate gradients in γ, β = T⁻¹A⁻¹γ, one pass over X an iteration.
 
     T, A and the iterates are float64 and so are the sums over n, while K is evaluated in the type of X: float32 runs
-    at float32 speed without losing what small penalties need. The jitter δ in TᵀT = Kmm + δI is subtracted again inside the
-    operator, all but a hundredth of it, so it does not act as a penalty.
+    at float32 speed without losing what small penalties need. The jitter δ in TᵀT = Kmm + δI is subtracted again
+    inside the operator, all but a hundredth of it, so it does not act as a penalty.
 
     Parameters
     ----------
