@@ -6,7 +6,7 @@ import argparse
 import time
 from pathlib import Path
 
-from . import demo, gram, machine, memory, product, report, sparse
+from . import choice, demo, gram, machine, memory, mnist, precision, product, regressor, report, sparse
 
 
 def main() -> None:
@@ -20,25 +20,47 @@ def main() -> None:
             memory.run()
         case "sparse":
             sparse.run()
+        case "precision":
+            precision.run(arguments.quick)
+        case "regressor":
+            regressor.run(arguments.quick)
+        case "choice":
+            choice.run(arguments.quick)
+        case "mnist":
+            mnist.run(arguments.quick, arguments.penalty)
         case "demo":
-            demo.run()
+            demo.run(arguments.quick)
         case "all":
             run_product(report.PRODUCT, quick=False)
             memory.run()
             sparse.run()
+            for benchmark in (precision, regressor, choice, mnist):
+                benchmark.run(quick=False)
+    if getattr(arguments, "quick", False):
+        print("\n--quick: sizes so small that met and MISSED mean nothing")
     print(f"\n{arguments.command}: {time.perf_counter() - started:.0f} s")
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="What Gyrfalcon costs, beside its peers.")
     commands = parser.add_subparsers(dest="command", required=True)
-    one = commands.add_parser("product", help="K(X, C) @ V: time per entry, ratios over peers, share of the roofline")
+    quick = argparse.ArgumentParser(add_help=False)
+    quick.add_argument("--quick", action="store_true", help="small sizes, to try it: its numbers prove nothing")
+    one = commands.add_parser(
+        "product", parents=[quick], help="K(X, C) @ V: time per entry, ratios over peers, share of the roofline"
+    )
     one.add_argument("--out", type=Path, default=report.PRODUCT, help="JSON file to write (default: %(default)s)")
-    one.add_argument("--quick", action="store_true", help="fewer rows and dimensions, under 30 seconds")
     commands.add_parser("memory", help="peak memory of a product with two million rows; time against n")
     commands.add_parser("sparse", help="sparse points with a million features, beside SciPy")
-    commands.add_parser("demo", help="a short run of product, with a picture, in report/")
-    commands.add_parser("all", help="product, memory and sparse")
+    commands.add_parser("precision", parents=[quick], help="float32 beside float64 for small penalties: error and time")
+    commands.add_parser("regressor", parents=[quick], help="KernelRegressor beside scikit-learn's Nystroem + Ridge")
+    commands.add_parser("choice", parents=[quick], help="whether solver='auto' takes the faster solver, over a grid")
+    images = commands.add_parser(
+        "mnist", parents=[quick], help=f"accuracy beside published numbers; data from the folder in ${mnist.VARIABLE}"
+    )
+    images.add_argument("--penalty", type=float, default=mnist.PENALTY, help="(default: %(default)s)")
+    commands.add_parser("demo", parents=[quick], help="models and products beside their peers, as report/index.html")
+    commands.add_parser("all", help="all but the demo")
     return parser
 
 

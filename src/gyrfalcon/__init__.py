@@ -7,9 +7,24 @@
 (10000,)
 """
 
-from . import kernels, solvers
+from . import centers, kernels, losses, solvers
+from .estimators import Falkon, KernelClassifier, KernelRegressor, LogisticFalkon
 from .matrix import KernelMatrix, Plan
+from .persistence import load
 
-__all__ = ["KernelMatrix", "Plan", "__version__", "kernels", "solvers"]
+__all__ = [
+    "Falkon",
+    "KernelClassifier",
+    "KernelMatrix",
+    "KernelRegressor",
+    "LogisticFalkon",
+    "Plan",
+    "__version__",
+    "centers",
+    "kernels",
+    "load",
+    "losses",
+    "solvers",
+]
 
 __version__ = "0.1.0"

@@ -62,7 +62,7 @@ def test_the_callback_ends_the_solve():
     A = np.diag(np.geomspace(1, 1e6, 40))
     seen = []
     result = conjugate_gradients(
-        lambda v: A @ v, np.ones((40, 1)), tolerance=0, callback=lambda i, x, r: seen.append((i, r[0])) or i == 3
+        lambda v: A @ v, np.ones((40, 1)), tolerance=0, callback=lambda i, x, r, v: seen.append((i, r[0])) or i == 3
     )
     assert result.iterations == 3
     assert [i for i, _ in seen] == [1, 2, 3]

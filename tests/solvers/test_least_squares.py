@@ -123,24 +123,24 @@ def test_warm_start_begins_at_the_answer():
     make = lambda: LeastSquares(KernelMatrix(KERNELS[0], *tensors(X, C)), torch.from_numpy(Y), 1e-4)  # noqa: E731
     first = falkon(make(), tolerance=1e-10)
     again = falkon(make(), tolerance=1e-6, start=first.coefficients)
-    assert first.record.iterations > 2
-    assert again.record.iterations == 0
+    assert first.record.iterations > 10
+    assert again.record.iterations == 5  # what it takes to see that nothing moves
 
 
 def test_the_callback_sees_coefficients_and_can_stop():
     X, C, Y, _ = data()
     seen = []
 
-    def callback(iteration, current, residual):
-        seen.append((current()[0].shape, residual))
-        return iteration == 2
+    def callback(step):
+        seen.append((step.solution()[0].shape, step.residual, step.objective))
+        return step.iteration == 2
 
     solution = falkon(
         LeastSquares(KernelMatrix(KERNELS[0], *tensors(X, C)), torch.from_numpy(Y), 1e-8), callback=callback
     )
     assert solution.record.iterations == 2
     assert seen[0][0] == (40, 2)
-    assert seen[1][1] == solution.record.residuals[2]
+    assert seen[1][1:] == (solution.record.residuals[2], solution.record.objective_history[2])
 
 
 @pytest.mark.parametrize("solver", SOLVERS)

@@ -11,12 +11,29 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 
+DELAY = 5  # iterations over which the fall of the energy is taken for what is still to come
+
+
 @dataclass(frozen=True)
 class CGResult:
-    """Where conjugate gradients ended: the solution, the relative residual of each column at each iteration."""
+    """Where conjugate gradients ended.
+
+    Attributes
+    ----------
+    solution : array of shape (m, t)
+    residual : array of shape (m, t)
+        b - A x.
+    residuals : array of shape (iterations + 1, t)
+        Relative norms of b - A x at the start and after each iteration.
+    values : array of shape (iterations + 1, t)
+        Of xᵀA x - 2 bᵀx, plus `values_at_zero` if those were given.
+    converged : array of shape (t,)
+    """
 
     solution: Array
+    residual: Array
     residuals: Array
+    values: Array
     converged: Array
 
     @property
@@ -31,15 +48,23 @@ def conjugate_gradients(
     start: Array | None = None,
     tolerance: float = 1e-7,
     max_iterations: int = 100,
-    replace_every: int = 50,
-    callback: Callable[[int, Array, Array], bool] | None = None,
+    replace_every: int = 25,
+    values_at_zero: Array | None = None,
+    callback: Callable[[int, Array, Array, Array], bool] | None = None,
 ) -> CGResult:
-    """Solve A x = b for each column of b, A symmetric and positive definite.
+    """Solve A x = b for each column of b, A symmetric and positive definite: minimise xᵀA x - 2 bᵀx.
 
-    A column stops when its residual falls to `tolerance` times the norm of b, or when rounding has taken over: a
-    direction of no positive curvature. The operator is applied to all columns together, as long as one is active, so
-    that one pass over the data serves them all. Every `replace_every` iterations the recurrence for the residual is
-    replaced by b - A x, so that it does not drift.
+    A column stops when its residual falls to `tolerance` times the norm of b, or in a direction of no positive
+    curvature, which only rounding can cause. The operator is applied to all columns together, as long as one is
+    active, so that one pass over the data serves them all.
+
+    Every `replace_every` iterations the recurrence for the residual is replaced by b - A x, so that it does not drift,
+    and a column whose value has not fallen since the last time stops: rounding has taken over. Of the iterates looked
+    at in this way, and the last, the best is returned.
+
+    If `values_at_zero` are given, what is minimised is those plus xᵀA x - 2 bᵀx, of which the minimum is positive, and
+    a column stops when the last five iterations lowered it by less than `tolerance` times itself. That fall is, in
+    exact arithmetic, a lower bound of the squared error five iterations ago, in the norm of A, and close to it.
 
     Parameters
     ----------
@@ -49,35 +74,58 @@ def conjugate_gradients(
         b.
     start : array of shape (m, t), optional
         Where to begin; zero if not given.
-    callback : callable (iteration, x, relative residuals) -> bool, optional
+    values_at_zero : array of shape (t,), optional
+    callback : callable (iteration, x, relative residuals, values) -> bool, optional
         Called after each iteration; returning True ends the solve.
     """
     norms = np.linalg.norm(right, axis=0)
     scale = np.where(norms > 0, norms, 1.0)
+    zero = np.zeros(right.shape[1]) if values_at_zero is None else values_at_zero
     x = np.zeros_like(right) if start is None else start.astype(right.dtype, copy=True)
     residual = right.copy() if start is None else right - operator(x)
     direction = residual.copy()
     squared = np.einsum("ij,ij->j", residual, residual)
     history = [np.sqrt(squared) / scale]
-    active = history[0] > tolerance
-    for iteration in range(1, max_iterations + 1):
-        if not active.any():
-            break
+    values = [zero - np.einsum("ij,ij->j", x, right + residual)]
+    best, best_residual, best_value = x.copy(), residual.copy(), values[0]  # of those x whose residual is b - A x
+    done = history[0] <= (tolerance if values_at_zero is None else 0.0)
+    active = ~done
+    iteration, checked = 0, 0
+    while iteration < max_iterations and active.any():
+        iteration += 1
         image = operator(direction)
         curvature = np.einsum("ij,ij->j", direction, image)
         active &= curvature > 0
         step = np.where(active, squared, 0.0) / np.where(active, curvature, 1.0)
         x += step * direction
+        residual -= step * image
         if iteration % replace_every == 0:
-            residual = np.where(active, right - operator(x), residual)
-        else:
-            residual -= step * image
+            checked = iteration
+            residual = right - operator(x)
+            value = zero - np.einsum("ij,ij->j", x, right + residual)
+            better = value < best_value
+            best = np.where(better, x, best)
+            best_residual = np.where(better, residual, best_residual)
+            best_value = np.where(better, value, best_value)
+            active &= better
         fresh = np.where(active, np.einsum("ij,ij->j", residual, residual), squared)
         direction = residual + np.where(active, fresh / np.where(squared > 0, squared, 1.0), 0.0) * direction
         squared = fresh
         history.append(np.sqrt(squared) / scale)
-        if callback is not None and callback(iteration, x, history[-1]):
+        values.append(zero - np.einsum("ij,ij->j", x, right + residual))
+        if callback is not None and callback(iteration, x, history[-1], values[-1]):
             break
-        active &= history[-1] > tolerance
-    residuals = np.array(history)
-    return CGResult(x, residuals, residuals[-1] <= tolerance)
+        if values_at_zero is None:
+            done |= history[-1] <= tolerance
+        elif iteration >= DELAY:
+            least = np.maximum(values[-1], np.finfo(float).eps * zero)
+            done |= values[-1 - DELAY] - values[-1] <= tolerance * least
+        active &= ~done
+    if checked:
+        if checked < iteration:
+            residual = right - operator(x)
+            values[-1] = zero - np.einsum("ij,ij->j", x, right + residual)
+        kept = values[-1] <= best_value
+        x, residual = np.where(kept, x, best), np.where(kept, residual, best_residual)
+        values[-1] = np.where(kept, values[-1], best_value)
+    return CGResult(x, residual, np.array(history), np.array(values), done)

@@ -63,19 +63,30 @@ class TrianglePair:
         What is added to the diagonal of K; more if K is not positive definite even then.
     weights : array of shape (m,), optional
         w; one if not given.
+    centered : float
+        How much of T11ᵀTᵀ / m², from 0 to 1, is taken out of A: for problems with an intercept.
     """
 
-    def __init__(self, kernel_matrix: Array, penalty: float, jitter: float, weights: Array | None = None):
+    def __init__(
+        self,
+        kernel_matrix: Array,
+        penalty: float,
+        jitter: float,
+        weights: Array | None = None,
+        *,
+        centered: float = 0.0,
+    ):
         self.buffer = np.asfortranarray(kernel_matrix)
         self.size = len(self.buffer)
         self.jitter = cholesky_with_jitter(self.buffer, jitter)
         self._diagonal_t = self.buffer.diagonal().copy()
         self._diagonal_a = self._diagonal_t
-        self.refactor(penalty, weights)
+        self.refactor(penalty, weights, centered=centered)
 
-    def refactor(self, penalty: float, weights: Array | None = None) -> None:
+    def refactor(self, penalty: float, weights: Array | None = None, *, centered: float = 0.0) -> None:
         """Make A again for another penalty or other weights; T is kept."""
         buffer = self.buffer
+        mean = self.multiply_t(np.full((self.size, 1), 1 / max(1, self.size)))[:, 0]
         np.fill_diagonal(buffer, self._diagonal_t)
         mirror(buffer, from_lower=False)
         if weights is not None:  # rows of Tᵀ times the roots of the weights, in the lower triangle only
@@ -88,6 +99,9 @@ class TrianglePair:
         lauum = lapack.slauum if buffer.dtype == np.float32 else lapack.dlauum
         lauum(buffer, lower=1, overwrite_c=1)
         self._scale_lower(1 / self.size)
+        if centered:
+            syr = blas.ssyr if buffer.dtype == np.float32 else blas.dsyr
+            syr(-centered, mean, lower=1, a=buffer, overwrite_a=1)
         upper_diagonal = buffer.diagonal() + penalty
         np.fill_diagonal(buffer, upper_diagonal)
         self._factor_lower()

@@ -333,6 +333,19 @@ class KernelMatrix:
         ]
         return self._out(torch.cat(parts) if parts else torch.zeros(0, dtype=self.dtype, device=self.device))
 
+    def prior_diagonal(self) -> np.ndarray[Any, Any]:
+        """k(xᵢ, xᵢ) for every row of X, in float64: what a Gaussian process calls the prior variance.
+
+        >>> import numpy as np, gyrfalcon as gf
+        >>> gf.KernelMatrix("linear", np.array([[1.0], [2.0]]), np.array([[3.0]])).prior_diagonal()
+        array([1., 4.])
+        """
+        if sparse.issparse(self.X):
+            rows = [KernelMatrix(self.kernel, self.X[i : i + 256]).diag() for i in range(0, self.shape[0], 256)]
+            return np.concatenate([np.zeros(0), *rows]).astype(np.float64)
+        with torch.no_grad():
+            return np.asarray(self.kernel.diagonal(to_tensor(self.X)).cpu().double().numpy())
+
     # Derivatives.
 
     def gradients(self, left: Any, right: Any) -> Gradients:

@@ -2,7 +2,9 @@
 
 from .direct import direct, exact
 from .falkon import falkon
+from .newton import newton
 from .problem import LeastSquares
-from .solution import Record, Solution
+from .risk import Risk
+from .solution import Record, Solution, Step
 
-__all__ = ["LeastSquares", "Record", "Solution", "direct", "exact", "falkon"]
+__all__ = ["LeastSquares", "Record", "Risk", "Solution", "Step", "direct", "exact", "falkon", "newton"]

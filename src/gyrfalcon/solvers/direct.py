@@ -10,25 +10,41 @@ from scipy.linalg import cho_solve, eigh
 
 from gyrfalcon.linalg.triangles import SingularError, cholesky_with_jitter
 
-from .problem import LeastSquares, as_numpy
+from .features import Features
+from .problem import LeastSquares
 from .solution import Record, Solution
 
 Array = np.ndarray[Any, Any]
 
 
 def direct(problem: LeastSquares) -> Solution:
-    """Solve (KᵀWK/Σw + penalty·Kmm) β = KᵀWY/Σw by Cholesky, after one pass over X for each side."""
-    K = problem.K
-    with problem.timed("gram"):
-        matrix = np.asfortranarray(as_numpy(K.gram(problem.weights, dtype=torch.float64)) / problem.total_weight)
-    with problem.timed("factor"):
-        matrix += problem.penalty * K.between_centers()
-    sides = problem.right_sides()
+    """Solve by factorisation after one pass over X, in the coordinates v = Tβ in which ‖f‖² is a sum of squares.
+
+    With TᵀT = k(C, C) and Z = K T⁻¹ the equations are (ZᵀWZ/Σw + penalty·I) v = ZᵀWY/Σw, which are as well conditioned
+    as the penalty makes them. Forming KᵀWK first would square the condition of k(C, C) on top.
+    """
+    try:
+        features = Features.of(problem)
+    except SingularError:
+        kernel = problem.K.kernel
+        raise ValueError(f"kernel: {kernel!r} is not positive definite on these centres: choose another") from None
     with problem.timed("solve"):
-        solved = solve_positive(matrix, sides)
-    beta, intercept = problem.split(solved, sides)
-    record = Record(solver="direct", message="solved by factorisation", seconds=problem.seconds)
-    return Solution(beta, intercept, record)
+        outputs = problem.Y.shape[1]
+        right, mean = features.sides[:, :outputs], features.sides[:, outputs:]
+        matrix = features.matrix(problem.penalty)
+        matrix -= mean @ mean.T
+        np.fill_diagonal(matrix, matrix.diagonal() + problem.penalty)
+        v = solve_positive(matrix, right)
+        objective = problem.value_at_zero - np.einsum("ij,ij->j", v, right)
+    record = Record(
+        solver="direct",
+        message="solved by factorisation",
+        jitter=features.jitter,
+        objective=np.maximum(objective, 0.0).tolist(),
+        seconds=problem.seconds,
+    )
+    intercept = problem.finish(v, mean)[1]
+    return Solution(torch.from_numpy(np.ascontiguousarray(features.back(v))), intercept, record, features)
 
 
 def exact(problem: LeastSquares) -> Solution:
@@ -37,6 +53,8 @@ def exact(problem: LeastSquares) -> Solution:
     In the symmetric form α = √W (√W K √W + penalty·Σw·I)⁻¹ √W Y, which admits weights of zero.
     """
     K = problem.K
+    if K.C is not K.X:
+        raise ValueError("solver='exact' needs every distinct point as a centre: raise n_centers, or choose 'auto'")
     with problem.timed("factor"):
         matrix = np.asfortranarray(K.between_centers())
         root = np.ones(len(matrix)) if problem.weights is None else problem.weights[:, 0].double().sqrt().cpu().numpy()
@@ -52,7 +70,10 @@ def exact(problem: LeastSquares) -> Solution:
         alpha, ones = solved[:, :-1], solved[:, -1]
         offset = alpha.sum(0) / ones.sum()
         solved = alpha - np.outer(ones, offset)
-    record = Record(solver="exact", message="solved by factorisation", seconds=problem.seconds)
+    objective = problem.penalty * np.einsum("ij,ij->j", Y, solved) + problem.floor  # what is left is penalty·Σw·W⁻¹α
+    record = Record(
+        solver="exact", message="solved by factorisation", objective=objective.tolist(), seconds=problem.seconds
+    )
     return Solution(torch.from_numpy(np.ascontiguousarray(solved)), torch.from_numpy(offset), record)
 
 

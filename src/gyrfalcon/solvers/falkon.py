@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -12,34 +12,46 @@ from torch import Tensor
 from gyrfalcon.linalg.cg import conjugate_gradients
 from gyrfalcon.linalg.triangles import TrianglePair
 
-from .problem import LeastSquares, as_numpy
-from .solution import Record, Solution
+from .features import KEPT_JITTER
+from .problem import LeastSquares, Problem, as_numpy, noise_floor
+from .solution import Callback, Record, Solution, Step
 
 Array = np.ndarray[Any, Any]
-Progress = Callable[[int, Callable[[], tuple[Tensor, Tensor]], float], bool]
 
 
-KEPT_JITTER = 0.01  # the part of the jitter that stays, so that null directions of Kmm keep a positive curvature
+# With an intercept, constants that are nearly of the form Kβ cost nearly nothing. The preconditioner leaves them this
+# part of their weight: less would amplify the rounding of products with K, which is not free of a constant.
+CONSTANTS = {torch.float32: 1e-3, torch.float64: 1e-8}
 
 
-def noise_floor(m: int, dtype: torch.dtype, scale: float) -> float:
-    """The jitter that hides rounding in the entries of K from the preconditioner.
+class Factors(NamedTuple):
+    """The triangles of Falkon's preconditioner, the part of their jitter that the penalty is to be freed of again, and
+    the largest k(c, c)."""
 
-    Entries carry errors of about ε·scale, so KᵀK/n carries ε²·scale²·I, which in directions where Kmm is below
-    √m·ε·scale outweighs what the preconditioner expects there, Kmm²/m. Lifting Kmm to that level keeps the
-    preconditioned system well conditioned; the problem itself does not change. In float64 the floor is set by the
-    triangular solves instead, which lose half the digits in null directions.
-    """
-    return (1e-10 if dtype == torch.float64 else 3 * np.sqrt(m) * torch.finfo(dtype).eps) * scale
+    pair: TrianglePair
+    removable: float
+    scale: float
+
+
+def factor(problem: Problem, penalty: float, *, centered: bool = False) -> Factors:
+    """Factor k(C, C), lifted above rounding, for problems on K with that penalty, with an intercept if centred."""
+    m = problem.K.shape[1]
+    with problem.timed("factor"):
+        kernel = problem.K.between_centers()
+        scale = float(kernel.diagonal().max()) if m else 1.0
+        floor = noise_floor(m, problem.K.dtype) * scale
+        share = (1 - CONSTANTS[problem.K.dtype]) if centered else 0.0
+        pair = TrianglePair(kernel, max(penalty, np.finfo(float).eps * scale), floor, centered=share)
+    return Factors(pair, pair.jitter * (1 - KEPT_JITTER), scale)
 
 
 def falkon(
     problem: LeastSquares,
     *,
-    tolerance: float = 1e-4,
+    tolerance: float = 1e-3,
     max_iterations: int = 100,
     start: Tensor | None = None,
-    callback: Progress | None = None,
+    callback: Callback | None = None,
 ) -> Solution:
     """Solve by conjugate gradients in γ, β = T⁻¹A⁻¹γ, one pass over X an iteration.
 
@@ -51,21 +63,18 @@ def falkon(
     ----------
     problem : LeastSquares
     tolerance : float
-        Relative residual, preconditioned, at which an output is done.
+        An output is done when the objective fell by less than this part of itself over the last five iterations,
+        which is what it is then about to lose in all the rest.
     max_iterations : int
     start : tensor of shape (m, t), optional
         Coefficients to begin from.
-    callback : callable (iteration, solution, residual) -> bool, optional
-        After each iteration; `solution()` gives the current coefficients and intercept. True ends the solve.
+    callback : callable (Step) -> bool, optional
+        Called after each iteration; True ends the solve.
     """
-    K, penalty, total = problem.K, problem.penalty, problem.total_weight
-    m = K.shape[1]
-    with problem.timed("factor"):
-        kernel = K.between_centers()
-        scale = float(kernel.diagonal().max()) if m else 1.0
-        pair = TrianglePair(kernel, max(penalty, np.finfo(float).eps * scale), noise_floor(m, K.dtype, scale))
-    leak = penalty * pair.jitter * (1 - KEPT_JITTER)
-    sides = problem.right_sides()
+    K, penalty = problem.K, problem.penalty
+    pair, removable, _ = factor(problem, penalty, centered=problem.intercept)
+    leak = penalty * removable
+    right, u = problem.sides
 
     def operator(gamma: Array) -> Array:
         with problem.timed("precondition"):
@@ -75,40 +84,38 @@ def falkon(
             V = torch.from_numpy(np.ascontiguousarray(beta)).to(K.dtype).to(K.device)
             product = K.gram_mv(V, problem.weights, dtype=torch.float64)
         with problem.timed("precondition"):
-            image = as_numpy(product) / total - leak * beta
+            image = as_numpy(product) / problem.total_weight - u @ (u.T @ beta) - leak * beta
             image = pair.solve_t_transposed(image) + penalty * inner
             return pair.solve_a_transposed(image)
 
-    def coefficients(gamma: Array) -> tuple[Tensor, Tensor]:
-        return problem.split(pair.solve_t(pair.solve_a(gamma)), sides)
+    def coefficients(gamma: Array) -> Array:
+        return pair.solve_t(pair.solve_a(gamma))
 
-    def report(iteration: int, gamma: Array, residual: Array) -> bool:
-        return callback is not None and callback(iteration, lambda: coefficients(gamma), float(residual.max(initial=0)))
+    def report(iteration: int, gamma: Array, residuals: Array, values: Array) -> bool:
+        if callback is None:
+            return False
+        solution = partial(lambda gamma: problem.finish(coefficients(gamma), u), gamma)
+        return callback(Step(iteration, float(residuals.max(initial=0.0)), float(values.sum()), solution))
 
     result = conjugate_gradients(
         operator,
-        pair.solve_a_transposed(pair.solve_t_transposed(sides)),
-        start=None if start is None else _gamma(pair, start, problem.intercept),
+        pair.solve_a_transposed(pair.solve_t_transposed(right)),
+        start=None if start is None else pair.multiply_a(pair.multiply_t(start.detach().cpu().double().numpy())),
         tolerance=tolerance,
         max_iterations=max_iterations,
+        values_at_zero=problem.value_at_zero,
         callback=report,
     )
-    beta, intercept = coefficients(result.solution)
     converged = bool(result.converged.all())
     record = Record(
         solver="falkon",
         iterations=result.iterations,
         residuals=result.residuals.max(axis=1, initial=0.0).tolist(),
         converged=converged,
-        message="the residual reached the tolerance" if converged else f"stopped after {result.iterations} iterations",
+        message="the objective has settled" if converged else f"stopped after {result.iterations} iterations",
         jitter=pair.jitter,
+        objective=np.maximum(result.values[-1], 0.0).tolist(),
+        objective_history=result.values.sum(axis=1).tolist(),
         seconds=problem.seconds,
     )
-    return Solution(beta, intercept, record)
-
-
-def _gamma(pair: TrianglePair, start: Tensor, intercept: bool) -> Array:
-    """γ = A T β, by the triangles themselves; the extra right side of an intercept starts at zero."""
-    beta = start.detach().cpu().double().numpy()
-    gamma = pair.multiply_a(pair.multiply_t(beta))
-    return np.concatenate([gamma, np.zeros_like(gamma[:, :1])], 1) if intercept else gamma
+    return Solution(*problem.finish(coefficients(result.solution), u), record)

@@ -1,4 +1,4 @@
-"""The weighted, penalised least-squares problem every solver here solves, and what they share of it."""
+"""The weighted, penalised least-squares problem, and what every problem posed on a KernelMatrix shares."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,38 +18,15 @@ from gyrfalcon.matrix import KernelMatrix
 Array = np.ndarray[Any, Any]
 
 
-@dataclass
-class LeastSquares:
-    """min over f, b of Σᵢ wᵢ (f(xᵢ) + b - yᵢ)² / Σᵢ wᵢ + penalty ‖f‖², f = Σⱼ βⱼ k(·, cⱼ).
-
-    With G = KᵀWK / Σw and right sides KᵀWY / Σw, β solves (G + penalty·Kmm) β = right - b·(KᵀW1 / Σw). The intercept is
-    exact: one more right-hand side, KᵀW1, and then a linear equation for b.
-
-    Parameters
-    ----------
-    K : KernelMatrix of shape (n, m)
-    Y : tensor of shape (n, t)
-    penalty : float
-    weights : tensor of shape (n, 1), optional
-    intercept : bool
-
-    Examples
-    --------
-    >>> import torch, gyrfalcon as gf
-    >>> X = torch.linspace(-3, 3, 500)[:, None]
-    >>> Y = torch.sin(X)
-    >>> K = gf.KernelMatrix(gf.kernels.Gaussian(1.0), X, X[::20])
-    >>> solution = gf.solvers.falkon(gf.solvers.LeastSquares(K, Y, penalty=1e-6))
-    >>> bool((K @ solution.coefficients.float() - Y).abs().max() < 0.01)
-    True
-    """
+class Problem:
+    """Points, targets, penalty and weights: what every penalised problem has, its checks and its clock."""
 
     K: KernelMatrix
     Y: Tensor
     penalty: float
-    weights: Tensor | None = None
-    intercept: bool = False
-    seconds: dict[str, float] = field(default_factory=dict)
+    weights: Tensor | None
+    intercept: bool
+    seconds: dict[str, float]
 
     def __post_init__(self) -> None:
         if self.Y.ndim != 2 or len(self.Y) != self.K.shape[0]:
@@ -68,23 +46,86 @@ class LeastSquares:
         finally:
             self.seconds[part] = self.seconds.get(part, 0.0) + time.perf_counter() - began
 
-    def right_sides(self) -> Array:
-        """KᵀWY / Σw, with KᵀW1 / Σw as a last column if there is an intercept; float64."""
-        Y = torch.cat([self.Y, torch.ones_like(self.Y[:, :1])], 1) if self.intercept else self.Y
-        with self.timed("right_side"):
-            sides = self.K.rmv(Y if self.weights is None else self.weights * Y, dtype=torch.float64)
-        return as_numpy(sides) / self.total_weight
 
-    def split(self, solved: Array, sides: Array) -> tuple[Tensor, Tensor]:
-        """Coefficients and intercept from the solutions for all right sides."""
+@dataclass
+class LeastSquares(Problem):
+    """min over f, b of Σᵢ wᵢ (f(xᵢ) + b - yᵢ)² / Σᵢ wᵢ + penalty ‖f‖², f = Σⱼ βⱼ k(·, cⱼ).
+
+    With G = KᵀWK / Σw, β solves (G + penalty·Kmm) β = KᵀWY / Σw. An intercept is eliminated: with u = KᵀW1 / Σw the
+    matrix becomes G - uuᵀ + penalty·Kmm, Y loses its mean, and b = mean(y) - uᵀβ.
+
+    Parameters
+    ----------
+    K : KernelMatrix of shape (n, m)
+    Y : tensor of shape (n, t)
+    penalty : float
+    weights : tensor of shape (n, 1), optional
+    intercept : bool
+    floor : float or array of shape (t,)
+        What the objective holds besides, which no f can change: the spread inside groups of rows that were merged.
+
+    Examples
+    --------
+    >>> import torch, gyrfalcon as gf
+    >>> X = torch.linspace(-3, 3, 500)[:, None]
+    >>> Y = torch.sin(X)
+    >>> K = gf.KernelMatrix(gf.kernels.Gaussian(1.0), X, X[::20])
+    >>> solution = gf.solvers.falkon(gf.solvers.LeastSquares(K, Y, penalty=1e-6))
+    >>> bool((K @ solution.coefficients.float() - Y).abs().max() < 0.01)
+    True
+    """
+
+    K: KernelMatrix
+    Y: Tensor
+    penalty: float
+    weights: Tensor | None = None
+    intercept: bool = False
+    floor: Any = 0.0
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @cached_property
+    def mean(self) -> Tensor:
+        """The weighted mean of Y, which an intercept takes away; zero without one."""
         if not self.intercept:
-            return torch.from_numpy(np.ascontiguousarray(solved)), torch.zeros(solved.shape[1], dtype=torch.float64)
-        beta, ones = solved[:, :-1], solved[:, -1]
-        weights = torch.ones_like(self.Y[:, :1]) if self.weights is None else self.weights
-        mean = as_numpy((weights.double() * self.Y.double()).sum(0)) / self.total_weight
-        # 1ᵀW(y - Kβ) = b 1ᵀW(1 - K β₁), both sides over Σw
-        offset = (mean - sides[:, -1] @ beta) / max(1 - float(sides[:, -1] @ ones), np.finfo(float).tiny)
-        return torch.from_numpy(np.ascontiguousarray(beta - np.outer(ones, offset))), torch.from_numpy(offset)
+            return torch.zeros(self.Y.shape[1], dtype=torch.float64, device=self.Y.device)
+        return self._average(self.Y.double())
+
+    def _average(self, values: Tensor) -> Tensor:
+        return (values if self.weights is None else self.weights.double() * values).sum(0) / self.total_weight
+
+    def targets(self) -> Tensor:
+        """Y - mean in float64, with a column of ones if there is an intercept."""
+        Y = self.Y.double() - self.mean
+        return torch.cat([Y, torch.ones_like(Y[:, :1])], 1) if self.intercept else Y
+
+    @cached_property
+    def sides(self) -> tuple[Array, Array]:
+        """KᵀW(Y - mean) / Σw, and u = KᵀW1 / Σw as a column, or no column without an intercept; float64."""
+        with self.timed("right_side"):
+            Y = self.targets().to(self.Y.dtype)
+            sides = as_numpy(self.K.rmv(Y if self.weights is None else self.weights * Y, dtype=torch.float64))
+        return tuple(np.split(sides / self.total_weight, [self.Y.shape[1]], axis=1))  # type: ignore[return-value]
+
+    def finish(self, beta: Array, u: Array) -> tuple[Tensor, Tensor]:
+        """The coefficients and the best intercept for them."""
+        intercept = as_numpy(self.mean) - (u.T @ beta).sum(0)
+        return torch.from_numpy(np.ascontiguousarray(beta)), torch.from_numpy(intercept)
+
+    @cached_property
+    def value_at_zero(self) -> Array:
+        """The objective of f = 0 with the best intercept, by output."""
+        return np.asarray(as_numpy(self._average((self.Y.double() - self.mean).square())) + self.floor)
+
+
+def noise_floor(m: int, dtype: torch.dtype) -> float:
+    """The jitter that hides rounding in the entries of K, relative to their size, from the preconditioner.
+
+    Entries carry errors of about ε, so KᵀK/n carries ε²·I, which in directions where Kmm is below √m·ε outweighs what
+    the preconditioner expects there, Kmm²/m. Lifting Kmm to that level keeps the preconditioned system well
+    conditioned; the problem itself does not change. In float64 the floor is set by the triangular solves instead,
+    which lose half the digits in null directions.
+    """
+    return 1e-10 if dtype == torch.float64 else float(3 * np.sqrt(m) * torch.finfo(dtype).eps)
 
 
 def as_numpy(values: Any) -> Array:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from .features import Features
 
 
 @dataclass(frozen=True)
@@ -16,7 +21,8 @@ class Record:
     solver : str
     iterations : int
     residuals : list of floats
-        The largest relative residual over the outputs, at the start and after each iteration.
+        The largest relative residual over the outputs, at the start and after each iteration. For a loss that is not
+        squared, the norm of the preconditioned gradient relative to that of f = 0.
     converged : bool
     message : str
         Why it ended, in words.
@@ -25,6 +31,12 @@ class Record:
         problem again, so it does not act as a penalty.
     seconds : dict
         Time by part: "factor", "right_side", "iterate", ...
+    objective_history : list of floats
+        What is minimised, at the start and after each iteration, where the solver knows it.
+    inner_iterations : int
+        Conjugate gradient iterations in all, where they are not the iterations themselves.
+    passes : int
+        How often all of K was gone through, where the solver counts it.
     """
 
     solver: str
@@ -33,13 +45,38 @@ class Record:
     converged: bool = True
     message: str = ""
     jitter: float = 0.0
+    objective: list[float] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
+    reason: str = ""
+    plan: str = ""
+    validation_errors: list[float] = field(default_factory=list)
+    objective_history: list[float] = field(default_factory=list)
+    inner_iterations: int = 0
+    passes: int = 0
 
 
 @dataclass(frozen=True)
 class Solution:
-    """Coefficients of f(x) = Σⱼ coefficientsⱼ k(x, cⱼ) + intercept, one column per output, in float64."""
+    """Coefficients of f(x) = Σⱼ coefficientsⱼ k(x, cⱼ) + intercept, one column per output, in float64.
+
+    `features` are those of a solver that made them.
+    """
 
     coefficients: Tensor
     intercept: Tensor
     record: Record
+    features: Features | None = None
+
+
+@dataclass(frozen=True)
+class Step:
+    """Where an iterative solver stands; `solution()` gives the coefficients and the intercept it has now."""
+
+    iteration: int
+    residual: float
+    objective: float
+    solution: Callable[[], tuple[Tensor, Tensor]]
+
+
+Callback = Callable[[Step], bool]
+"""What a solver calls after each iteration; True ends the solve."""

@@ -1,0 +1,108 @@
+"""Centres: rules that choose the points at which a kernel model has its coefficients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from torch import Tensor
+
+from gyrfalcon.arrays import Points, as_points, device_of, to_tensor
+from gyrfalcon.kernels import Kernel
+
+from .automatic import automatic_count
+from .distinct import distinct, without_duplicates
+from .kmeans import kmeans
+from .leverage import leverage, leverage_scores
+from .pivoted import pivoted
+from .rows import Array, checked_count, eligible, on_host
+from .uniform import uniform
+
+__all__ = [
+    "RULES",
+    "automatic_count",
+    "distinct",
+    "kmeans",
+    "leverage",
+    "leverage_scores",
+    "pivoted",
+    "select",
+    "uniform",
+]
+
+Rule = Callable[..., Points]
+RULES: dict[str, Rule] = {"uniform": uniform, "kmeans": kmeans, "leverage": leverage, "pivoted": pivoted}
+
+
+def select(
+    centers: str | Rule | Any,
+    kernel: Kernel,
+    X: Points,
+    count: int,
+    *,
+    weights: Array | None = None,
+    penalty: float = 1e-6,
+    random: np.random.Generator,
+    memory_budget: int | None = None,
+) -> Points:
+    """Choose centres by a rule, or take those given; they come as X does: in its kind, type and device.
+
+    A named rule returns all distinct rows of positive weight, sorted, if there are no more than `count`. Rows that a
+    rule chose twice are kept once.
+
+    Parameters
+    ----------
+    centers : "uniform", "kmeans", "leverage" or "pivoted", a callable with their signature, or points of shape (m, d)
+    kernel : Kernel
+    X : array, tensor or CSR of shape (n, d)
+        As `gyrfalcon.arrays.as_points` returns it.
+    count : int
+        How many centres at most; points that are given are taken as they are.
+    weights : array of shape (n,), optional
+        Not negative. A row of weight two is like two rows; one of weight zero never becomes a centre.
+    penalty : float
+    random : numpy.random.Generator
+    memory_budget : int, optional
+        Bytes that a rule may take; 1 GB if not given.
+
+    Examples
+    --------
+    >>> import numpy as np, gyrfalcon as gf
+    >>> from gyrfalcon.centers import select
+    >>> X, random = np.array([[3.0], [1.0], [3.0]]), np.random.default_rng(0)
+    >>> select("uniform", gf.kernels.Gaussian(), X, 2, random=random)
+    array([[1.],
+           [3.]])
+    >>> select([[5]], gf.kernels.Gaussian(), X, 2, random=random)
+    array([[5.]])
+    """
+    if isinstance(centers, str) and centers not in RULES:
+        raise ValueError(f"centers must be one of {', '.join(map(repr, RULES))}, a callable or points, got {centers!r}")
+    if not isinstance(centers, str) and not callable(centers):
+        return _like(X, centers)
+    count = checked_count(count)
+    eligible(X, weights)  # complains of bad weights
+    if isinstance(centers, str):
+        head = slice(4 * count)  # enough, as a rule, to see that there are more
+        if distinct(X[head], weights if weights is None else weights[head])[0].shape[0] <= count:
+            rows, _ = distinct(X, weights)
+            if rows.shape[0] <= count:
+                return rows
+    rule = RULES[centers] if isinstance(centers, str) else centers
+    chosen = rule(kernel, X, count, weights=weights, penalty=penalty, random=random, memory_budget=memory_budget)
+    return without_duplicates(_like(X, chosen))
+
+
+def _like(X: Points, centers: Any) -> Points:
+    points = as_points(centers, "centers")
+    if points.shape[0] == 0 or points.shape[1] != X.shape[1]:
+        raise ValueError(f"centers must have rows of {X.shape[1]} features, as X has, got shape {tuple(points.shape)}")
+    if isinstance(X, sparse.csr_array):
+        return sparse.csr_array(on_host(points)).astype(X.dtype)
+    if isinstance(points, sparse.csr_array):
+        points = points.toarray()
+    if isinstance(X, Tensor):
+        return (points.detach() if isinstance(points, Tensor) else to_tensor(points)).to(device_of(X), X.dtype)
+    return on_host(points).astype(X.dtype, copy=False)

@@ -1,0 +1,338 @@
+"""What the estimators share: from checked data to a fitted function, and its values at new points."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import numbers
+import warnings
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+import torch
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.model_selection import train_test_split
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from gyrfalcon import centers as center_rules
+from gyrfalcon.arrays import Points, as_points, device_of, to_tensor, torch_dtype
+from gyrfalcon.kernels import Kernel
+from gyrfalcon.losses import Loss, Squared
+from gyrfalcon.matrix import KernelMatrix
+from gyrfalcon.matrix.plan import default_budget
+from gyrfalcon.persistence import Savable, State, pack_points, unpack_points
+from gyrfalcon.solvers import LeastSquares, Record, Risk, Solution, automatic
+
+from .callbacks import CallbackSupportMixin, callbacks_end, tell_callbacks
+from .data import as_kind, read_points
+from .length_scale import resolve_kernel
+from .monitor import Monitor
+
+Array = np.ndarray[Any, Any]
+
+SMALL = 5000  # rows that are always searched for repetitions
+
+
+class Interrupted(UserWarning):
+    """A fit was interrupted and keeps what it had."""
+
+
+class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
+    """f(x) = Σⱼ coefficientsⱼ k(x, cⱼ) + intercept, fitted to outputs that a subclass makes of its targets."""
+
+    kernel: Any
+    length_scale: Any
+    penalty: Any
+    centers: Any
+    n_centers: Any
+    solver: str
+    fit_intercept: bool
+    tolerance: float | None
+    max_iterations: int
+    early_stopping: bool
+    validation_fraction: float
+    patience: int
+    warm_start: bool
+    memory_budget: int | None
+    device: Any
+    random_state: Any
+    verbose: bool
+
+    kernel_: Kernel
+    centers_: Points
+    coefficients_: Array
+    intercept_: Any
+    penalty_: float
+    record_: Record
+    n_iter_: int
+    n_features_in_: int
+    _output_container: str | None = None
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def set_output(self, *, transform: str | None = None) -> Self:
+        """What predictions come as: "default" (NumPy), "pandas", "polars"; without it they come as X came.
+
+        >>> import numpy as np, gyrfalcon as gf
+        >>> X = np.arange(6.0)[:, None]
+        >>> model = gf.KernelRegressor().set_output(transform="pandas").fit(X, X[:, 0])
+        >>> type(model.predict(X)).__name__
+        'Series'
+        """
+        if transform not in (None, "default", "pandas", "polars"):
+            raise ValueError(f"transform must be 'default', 'pandas' or 'polars', got {transform!r}")
+        if transform is not None:
+            self._output_container = transform
+        return self
+
+    # Fitting.
+
+    def _read(self, X: Any, *, reset: bool) -> Points:
+        points = read_points(self, X, reset=reset)
+        if self.device is not None and torch.device(self.device) != device_of(points):
+            if sparse.issparse(points):
+                raise ValueError(f"device={self.device!r} does not take sparse X: leave device out")
+            points = to_tensor(points).to(self.device)
+        return points
+
+    def _check_parameters(self) -> None:
+        if self.solver not in ("auto", *automatic.SOLVERS):
+            raise ValueError(f"solver must be 'auto' or one of {sorted(automatic.SOLVERS)}, got {self.solver!r}")
+        if self.penalty != "auto":
+            _number(self.penalty, "penalty", least=0)
+        if self.n_centers != "auto" and (not isinstance(self.n_centers, numbers.Integral) or self.n_centers < 1):
+            raise ValueError(f"n_centers must be 'auto' or a positive whole number, got {self.n_centers!r}")
+        if self.tolerance is not None:
+            _number(self.tolerance, "tolerance", least=0)
+        for name in ("max_iterations", "patience"):
+            value = getattr(self, name)
+            if not isinstance(value, numbers.Integral) or value < 1:
+                raise ValueError(f"{name} must be a positive whole number, got {value!r}")
+        if not 0 < _number(self.validation_fraction, "validation_fraction", least=0) < 1:
+            raise ValueError(f"validation_fraction must lie between 0 and 1, got {self.validation_fraction!r}")
+        if self.memory_budget is not None:
+            _number(self.memory_budget, "memory_budget", least=1)
+
+    def _hold_out(
+        self, points: Points, y: Array, weights: Array | None, validation: Any, labels: Array | None = None
+    ) -> tuple[Points, Array, Array | None, Any]:
+        """Training and validation parts: what was given as validation data, or a random fraction of the rows."""
+        if validation is not None or not self.early_stopping:
+            return points, y, weights, validation
+        rows = np.arange(points.shape[0]) if weights is None else np.flatnonzero(weights)
+        if len(rows) < 2:
+            raise ValueError("early_stopping needs more than one sample: switch it off, or pass X_val and y_val")
+        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+        strata = None if labels is None else labels[rows]
+        held = max(1, round(self.validation_fraction * len(rows)))
+        if strata is not None:
+            counts = np.unique(strata, return_counts=True)[1]
+            strata = strata if counts.min() > 1 and len(counts) <= min(held, len(rows) - held) else None
+        kept, held_rows = train_test_split(rows, test_size=held, random_state=seed, stratify=strata)
+        kept = np.sort(kept)
+        part = None if weights is None else weights[held_rows]
+        held_out = (_take(points, held_rows), y[held_rows], part)
+        return _take(points, kept), y[kept], None if weights is None else weights[kept], held_out
+
+    def _fit_outputs(
+        self,
+        points: Points,
+        Y: Array,
+        weights: Array | None,
+        *,
+        loss: Loss,
+        given: tuple[Any, Any],
+        attributes: Callable[[Tensor, Tensor], dict[str, Any]],
+        validate: Callable[[], float] | None,
+    ) -> None:
+        """Choose kernel, centres and solver, solve, and set the fitted attributes that do not depend on the task.
+
+        `attributes` turns coefficients and intercept into the fitted attributes of the estimator; `validate`, called
+        once they are set, gives the error on validation data.
+        """
+        random = np.random.default_rng(check_random_state(self.random_state).randint(2**31, size=4))
+        budget = default_budget(device_of(points)) if self.memory_budget is None else int(self.memory_budget)
+        total = float(points.shape[0] if weights is None else weights.sum())
+        again = self.warm_start and hasattr(self, "coefficients_")
+        penalty = 1 / total if self.penalty == "auto" else float(self.penalty)
+        kernel = self.kernel_ if again else resolve_kernel(self.kernel, self.length_scale, points, weights, random)
+        C, group = (
+            (as_kind(self.centers_, points), None)
+            if again
+            else self._choose_centers(kernel, points, weights, random, budget)
+        )
+        problem = self._pose((kernel, points, C), Y, weights, group, penalty, loss, budget)
+        name, reason = automatic.choose(problem, self.max_iterations) if self.solver == "auto" else (self.solver, "")
+        self.kernel_, self.centers_, self.penalty_ = kernel, C, penalty
+        start = self._start() if again else None
+
+        def error(coefficients: Tensor, intercept: Tensor) -> float:
+            self.__dict__.update(attributes(coefficients, intercept))
+            assert validate is not None
+            return validate()
+
+        after_iteration = tell_callbacks(self, *given, self.max_iterations)
+        tolerance = automatic.TOLERANCE[name] if self.tolerance is None else float(self.tolerance)
+        with Monitor(
+            total=self.max_iterations,
+            residual=tolerance if name == "newton" else max(10 * tolerance, 1e-12),
+            verbose=bool(self.verbose),
+            validate=None if validate is None else error,
+            patience=self.patience if self.early_stopping else None,
+            notify=lambda solution: after_iteration(lambda: attributes(*solution())),
+        ) as monitor:
+            try:
+                solution = automatic.solve(
+                    problem,
+                    name,
+                    tolerance=tolerance,
+                    max_iterations=int(self.max_iterations),
+                    start=start,
+                    callback=monitor,
+                )
+            except KeyboardInterrupt:
+                if monitor.latest is None:
+                    raise
+                message = f"interrupted after {monitor.iteration} iterations"
+                warnings.warn(f"{message}: the model keeps what it had by then", Interrupted, stacklevel=4)
+                record = Record(solver=name, iterations=monitor.iteration, converged=False, message=message)
+                solution = Solution(*monitor.latest(), record)
+        if self.early_stopping and monitor.best is not None:
+            solution = Solution(*monitor.best, solution.record)
+        self.__dict__.update(attributes(solution.coefficients, solution.intercept))
+        message = f"stopped early: {monitor.stopped}" if monitor.stopped else solution.record.message
+        self.record_ = dataclasses.replace(
+            solution.record,
+            message=message,
+            reason=reason,
+            plan=str(problem.K.plan()),
+            validation_errors=monitor.errors,
+        )
+        self.n_iter_ = max(1, self.record_.iterations)
+        self._total_weight = total
+        self._keep(problem, solution)
+        callbacks_end(self, *given)
+
+    def _choose_centers(
+        self, kernel: Kernel, points: Points, weights: Array | None, random: np.random.Generator, budget: int
+    ) -> tuple[Points, Array | None]:
+        """The centres and, if they are all the distinct rows, which of them each row is (-1: it has no weight)."""
+        n = points.shape[0]
+        count = (
+            center_rules.automatic_count(n, torch_dtype(points).itemsize, budget)
+            if self.n_centers == "auto"
+            else int(self.n_centers)
+        )
+        if isinstance(self.centers, str) and self.centers in center_rules.RULES and n <= max(2 * count, SMALL):
+            rows, group = center_rules.distinct(points, weights)
+            if rows.shape[0] <= count:
+                return rows, group
+        penalty = 1 / n if self.penalty == "auto" else float(self.penalty)
+        chosen = center_rules.select(
+            self.centers, kernel, points, count, weights=weights, penalty=penalty, random=random, memory_budget=budget
+        )
+        return chosen, None
+
+    def _pose(
+        self,
+        K: tuple[Kernel, Points, Points],
+        Y: Array,
+        weights: Array | None,
+        group: Array | None,
+        penalty: float,
+        loss: Loss,
+        budget: int,
+    ) -> LeastSquares | Risk:
+        kernel, points, C = K
+        floor: Any = 0.0
+        if group is not None and isinstance(loss, Squared):  # the same problem with one row for each centre
+            Y, weights, floor = _merge(Y, weights, group, C.shape[0])
+            points = C
+        dtype, device = torch_dtype(points), device_of(points)
+        targets = torch.from_numpy(np.ascontiguousarray(Y)).to(device, dtype)
+        w = None if weights is None else torch.from_numpy(weights / weights.max())[:, None].to(device, dtype)
+        matrix = KernelMatrix(kernel, points, None if points is C else C, memory_budget=budget)
+        if isinstance(loss, Squared):
+            return LeastSquares(matrix, targets, penalty, w, self.fit_intercept, floor=floor)
+        return Risk(matrix, targets, penalty, loss, w, self.fit_intercept)
+
+    def _start(self) -> tuple[Tensor, Tensor]:
+        """Coefficients and intercept of the last fit, as the solver knows them."""
+        raise NotImplementedError
+
+    def _keep(self, problem: LeastSquares | Risk, solution: Solution) -> None:
+        """What a subclass wants to remember of the problem."""
+
+    # Predicting.
+
+    def _outputs(self, X: Any) -> Array:
+        """f at the rows of X, of shape (n, t), in float64."""
+        check_is_fitted(self)
+        return self._evaluate(as_kind(read_points(self, X, reset=False), self.centers_))
+
+    def _evaluate(self, points: Points) -> Array:
+        coefficients = self.coefficients_.reshape(len(self.coefficients_), -1)
+        peak = float(np.abs(coefficients).max(initial=0.0))
+        scale = math.ldexp(1.0, math.frexp(peak)[1] - 1) if peak > 0 else 1.0  # so that float32 holds them all
+        K = KernelMatrix(self.kernel_, points, self.centers_, memory_budget=self.memory_budget)
+        V = torch.from_numpy(coefficients / scale).to(K.device, K.dtype)
+        values: Array = (K @ V).cpu().numpy().astype(np.float64)
+        return np.asarray(values * scale + np.atleast_1d(self.intercept_))
+
+    # Model files.
+
+    def _state(self) -> State:
+        check_is_fitted(self)
+        names = getattr(self, "feature_names_in_", None)
+        values = {
+            "kernel": self.kernel_.to_dict(),
+            "penalty": self.penalty_,
+            "n_features": self.n_features_in_,
+            "feature_names": None if names is None else names.tolist(),
+            "record": dataclasses.asdict(self.record_),
+        }
+        arrays = pack_points(self.centers_, "centers")
+        return values, arrays | {"coefficients": self.coefficients_, "intercept": np.asarray(self.intercept_)}
+
+    def _set_state(self, values: dict[str, Any], arrays: dict[str, Array]) -> None:
+        self.kernel_ = Kernel.from_dict(values["kernel"])
+        self.penalty_ = float(values["penalty"])
+        self.n_features_in_ = int(values["n_features"])
+        if values["feature_names"] is not None:
+            self.feature_names_in_ = np.array(values["feature_names"], dtype=object)
+        self.record_ = Record(**values["record"])
+        self.n_iter_ = max(1, self.record_.iterations)
+        self.centers_ = as_points(unpack_points(arrays, "centers"), "centers")
+        self.coefficients_ = arrays["coefficients"]
+        intercept = arrays["intercept"]
+        self.intercept_ = float(intercept) if intercept.ndim == 0 else intercept
+        columns = self.coefficients_.reshape(len(self.coefficients_), -1).shape[1]
+        if self.centers_.shape != (len(self.coefficients_), self.n_features_in_) or intercept.size != columns:
+            raise ValueError("the centres, coefficients and intercept do not fit together")
+
+
+def _merge(Y: Array, weights: Array | None, group: Array, count: int) -> tuple[Array, Array, Array]:
+    """Mean targets and summed weights of groups of rows, and the mean square, by output, that the means leave."""
+    kept = group >= 0
+    Y, group = Y[kept], group[kept]
+    w = np.ones(len(Y)) if weights is None else weights[kept]
+    summed = np.bincount(group, w, minlength=count)
+    means = np.stack([np.bincount(group, w * column, minlength=count) for column in Y.T], 1) / summed[:, None]
+    return means, summed, w @ (Y - means[group]) ** 2 / w.sum()
+
+
+def _take(points: Any, index: Array) -> Any:
+    return points[torch.from_numpy(index).to(points.device)] if isinstance(points, Tensor) else points[index]
+
+
+def _number(value: Any, name: str, *, least: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not least <= float(value) < math.inf:
+        raise ValueError(f"{name} must be a finite number, {least} or more, got {value!r}")
+    return float(value)

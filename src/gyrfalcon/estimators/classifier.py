@@ -1,0 +1,316 @@
+"""Kernel classification with a scikit-learn face."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+import torch
+from sklearn.base import ClassifierMixin
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.multiclass import check_classification_targets
+from torch import Tensor
+
+from gyrfalcon.losses import LOSSES, Coding, Exponential, Logistic, Loss, OneHot, Simplex, Softmax, Squared
+from gyrfalcon.persistence import State
+
+from .base import KernelEstimator
+from .callbacks import with_callbacks
+from .data import as_kind, hand_back, names_of, read_labels, read_weights
+
+Array = np.ndarray[Any, Any]
+
+CODINGS: dict[str, type[Coding]] = {"one-hot": OneHot, "simplex": Simplex}
+
+
+class KernelClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]
+    """Kernel classification at any scale: classes are coded as vectors, which f is fitted to.
+
+    Minimises Σᵢ wᵢ ℓ(f(xᵢ) + b, code of yᵢ) / Σᵢ wᵢ + penalty ‖f‖² with f a combination of kernels at `n_centers`
+    centres, and predicts the class whose code is nearest.
+
+    Parameters
+    ----------
+    loss : "squared", "logistic", "softmax" or "exponential"
+        "squared" is the fastest. "logistic" gives the best probabilities; with more than two classes and one-hot
+        coding it is "softmax".
+    coding : "one-hot" or "simplex"
+        How more than two classes are coded: k orthogonal vectors, or k vectors of k - 1 dimensions as far from each
+        other as can be. Two classes are always -1 and 1. "exponential" takes "simplex" whatever is said.
+    class_weight : dict, "balanced" or None
+        Weights of the classes, multiplied into `sample_weight`.
+    kernel, length_scale, penalty, centers, n_centers, solver, fit_intercept, tolerance, max_iterations, \
+early_stopping, validation_fraction, patience, warm_start, memory_budget, device, random_state, verbose
+        As in `KernelRegressor`.
+
+    Attributes
+    ----------
+    classes_ : array of shape (k,)
+    kernel_, centers_, coefficients_, intercept_, penalty_, record_, n_iter_, n_features_in_, feature_names_in_
+        As in `KernelRegressor`; coefficients have one column per output of the coding.
+
+    Examples
+    --------
+    >>> import gyrfalcon as gf
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = gf.KernelClassifier(loss="logistic", penalty=1e-4).fit(X, y)
+    >>> round(model.score(X, y), 2)
+    0.98
+    >>> model.predict_proba(X[:1]).round(2)
+    array([[1., 0., 0.]])
+    """
+
+    classes_: Array
+    _coding: Coding
+    _fitted_loss: Loss
+
+    def __init__(
+        self,
+        kernel: Any = "gaussian",
+        *,
+        length_scale: Any = "auto",
+        penalty: Any = "auto",
+        centers: Any = "uniform",
+        n_centers: Any = "auto",
+        loss: str = "squared",
+        coding: str = "one-hot",
+        class_weight: Any = None,
+        solver: str = "auto",
+        fit_intercept: bool = True,
+        tolerance: float | None = None,
+        max_iterations: int = 100,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        patience: int = 5,
+        warm_start: bool = False,
+        memory_budget: int | None = None,
+        device: Any = None,
+        random_state: Any = None,
+        verbose: bool = True,
+    ):
+        self.kernel = kernel
+        self.length_scale = length_scale
+        self.penalty = penalty
+        self.centers = centers
+        self.n_centers = n_centers
+        self.loss = loss
+        self.coding = coding
+        self.class_weight = class_weight
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.tolerance = tolerance
+        self.max_iterations = max_iterations
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.patience = patience
+        self.warm_start = warm_start
+        self.memory_budget = memory_budget
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @with_callbacks  # type: ignore[untyped-decorator]
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, X_val: Any = None, y_val: Any = None) -> Self:
+        """Fit the classifier.
+
+        Parameters
+        ----------
+        X : array, data frame, tensor or sparse matrix of shape (n, d)
+        y : array, series or tensor of shape (n,)
+            Labels of any kind.
+        sample_weight : array of shape (n,), optional
+            A row of weight two counts like two rows.
+        X_val, y_val : optional
+            Validation data: watched, and used for early stopping if that is on.
+        """
+        self._check_parameters()
+        points = self._read(X, reset=True)
+        labels = read_labels(y, rows=points.shape[0])
+        check_classification_targets(labels)
+        weights = self._weigh(labels, read_weights(sample_weight, points))
+        previous = getattr(self, "classes_", None)
+        seen = labels if weights is None else labels[weights > 0]
+        self.classes_ = np.unique(seen)
+        if self.warm_start and previous is not None and not np.array_equal(previous, self.classes_):
+            raise ValueError(f"warm_start needs the classes of the last fit, {previous}, but y has {self.classes_}")
+        if len(self.classes_) < 2:
+            raise ValueError(f"y has one class only, {self.classes_[0]!r}: a classifier needs two")
+        self._coding, self._fitted_loss = self._code_and_loss()
+        validation = None
+        if X_val is not None:
+            held = self._read(X_val, reset=False)
+            validation = held, read_labels(y_val, rows=held.shape[0]), None
+        points, labels, weights, validation = self._hold_out(points, labels, weights, validation, labels)
+        codes = self._coding.encode(self._indices(labels, weights, "y"))
+        truth = (
+            None if validation is None else self._coding.encode(self._indices(validation[1], validation[2], "y_val"))
+        )
+
+        def attributes(coefficients: Tensor, intercept: Tensor) -> dict[str, Any]:
+            return {"coefficients_": coefficients.cpu().numpy(), "intercept_": intercept.cpu().numpy()}
+
+        def error() -> float:
+            values = self._evaluate(as_kind(validation[0], self.centers_))
+            losses = self._fitted_loss.value(torch.from_numpy(values), torch.from_numpy(truth))
+            return float(np.average(losses.numpy(), weights=validation[2]))
+
+        self._fit_outputs(
+            points,
+            codes,
+            weights,
+            loss=self._fitted_loss,
+            given=(X, y),
+            attributes=attributes,
+            validate=None if validation is None else error,
+        )
+        self._target_names = names_of(y)
+        return self
+
+    def _weigh(self, labels: Array, weights: Array | None) -> Array | None:
+        if self.class_weight is None:
+            return weights
+        own = np.ones(len(labels)) if weights is None else weights
+        if isinstance(self.class_weight, str) and self.class_weight == "balanced":  # every class has the same total
+            places = np.unique(labels, return_inverse=True)[1]
+            totals = np.bincount(places, own)
+            present = np.where(totals > 0, totals, np.inf)
+            return np.asarray(own * (own.sum() / np.count_nonzero(totals) / present)[places])
+        return np.asarray(own * compute_sample_weight(self.class_weight, labels))
+
+    def _code_and_loss(self) -> tuple[Coding, Loss]:
+        k = len(self.classes_)
+        if self.coding not in CODINGS:
+            raise ValueError(f"coding must be one of {sorted(CODINGS)}, got {self.coding!r}")
+        simplex = Simplex(k)
+        if self.loss == "squared":
+            return (simplex if k == 2 else CODINGS[self.coding](k)), Squared()
+        if self.loss == "exponential" or (self.loss == "logistic" and (k == 2 or self.coding == "simplex")):
+            return simplex, Exponential() if self.loss == "exponential" else Logistic()
+        if self.loss in ("logistic", "softmax"):
+            return OneHot(k), Softmax()
+        raise ValueError(f"loss must be 'squared', 'logistic', 'softmax' or 'exponential', got {self.loss!r}")
+
+    def _indices(self, labels: Array, weights: Array | None, name: str) -> Array:
+        """The number of each label's class; rows of no weight may have any label."""
+        places = np.minimum(np.searchsorted(self.classes_, labels), len(self.classes_) - 1)
+        unknown = self.classes_[places] != labels
+        if weights is not None:
+            unknown &= weights > 0
+        if unknown.any():
+            raise ValueError(f"{name} has the label {labels[unknown][0]!r}, which is none of the classes of y")
+        return places
+
+    def _start(self) -> tuple[Tensor, Tensor]:
+        return torch.from_numpy(self.coefficients_), torch.from_numpy(self.intercept_)
+
+    # Predicting.
+
+    def decision_function(self, X: Any) -> Any:
+        """Scores: one per class, the largest of which is predicted; for two classes one, positive for the second.
+
+        Parameters
+        ----------
+        X : array, data frame, tensor or sparse matrix of shape (n, d)
+        """
+        scores = self._scores(X)
+        names = self._names() if scores.ndim == 2 else [str(self.classes_[1])]
+        return hand_back(scores.astype(self._type()), X, names, self._output_container)
+
+    def _scores(self, X: Any) -> Array:
+        outputs = self._outputs(X)
+        scores: Array = outputs @ self._coding.codes.T
+        return (scores[:, 1] - scores[:, 0]) / (1 + len(outputs.T) % 2) if len(self.classes_) == 2 else scores
+
+    def predict(self, X: Any) -> Any:
+        """The most likely class of each row, as the kind of X.
+
+        Parameters
+        ----------
+        X : array, data frame, tensor or sparse matrix of shape (n, d)
+        """
+        scores = self._scores(X)
+        places = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(1)
+        return hand_back(self.classes_[places], X, self._target_names or ["y"], self._output_container)
+
+    def predict_proba(self, X: Any) -> Any:
+        """Probabilities of the classes, of shape (n, k), in the order of `classes_`.
+
+        The logistic, softmax and exponential losses have their own link. The least squares fit estimates the
+        probabilities themselves; they are moved to the nearest ones that are positive and add up to one.
+
+        Parameters
+        ----------
+        X : array, data frame, tensor or sparse matrix of shape (n, d)
+        """
+        outputs = self._outputs(X)
+        loss = self._fitted_loss
+        if isinstance(loss, Logistic | Exponential | Softmax):
+            probabilities = loss.probabilities(torch.from_numpy(outputs)).numpy()
+        else:
+            scores = outputs @ self._coding.codes.T
+            if isinstance(self._coding, Simplex):
+                k = len(self.classes_)
+                scores = (1 + (k - 1) * scores) / k
+            probabilities = nearest_probabilities(scores)
+        return hand_back(probabilities.astype(self._type()), X, self._names(), self._output_container)
+
+    def predict_log_proba(self, X: Any) -> Any:
+        """Logarithms of `predict_proba`.
+
+        Parameters
+        ----------
+        X : array, data frame, tensor or sparse matrix of shape (n, d)
+        """
+        probabilities = self.predict_proba(X)
+        if isinstance(probabilities, Tensor):
+            return probabilities.log()
+        with np.errstate(divide="ignore"):
+            return probabilities.log() if hasattr(probabilities, "log") else np.log(probabilities)
+
+    def _names(self) -> list[str]:
+        return [str(label) for label in self.classes_]
+
+    def _type(self) -> np.dtype[Any]:
+        return np.dtype(np.float32 if self.centers_.dtype in (np.float32, torch.float32) else np.float64)
+
+    # Model files.
+
+    def _state(self) -> State:
+        values, arrays = super()._state()
+        if self.classes_.dtype.kind not in "biufUO" or not all(isinstance(c, _LABELS) for c in self.classes_.tolist()):
+            raise ValueError(f"labels of type {self.classes_.dtype} cannot be saved: use numbers or strings")
+        return values | {
+            "classes": self.classes_.tolist(),
+            "label_type": self.classes_.dtype.str,
+            "coding": type(self._coding).__name__,
+            "loss": self._fitted_loss.name,
+            "target_names": self._target_names,
+        }, arrays
+
+    def _set_state(self, values: dict[str, Any], arrays: dict[str, Array]) -> None:
+        super()._set_state(values, arrays)
+        self.classes_ = np.array(values["classes"], dtype=values["label_type"])
+        k = len(self.classes_)
+        self._coding = {"OneHot": OneHot, "Simplex": Simplex}[values["coding"]](k)
+        self._fitted_loss = LOSSES[values["loss"]]
+        self._target_names = values["target_names"]
+        if self.coefficients_.shape[1] != self._coding.outputs:
+            raise ValueError(f"{self.coefficients_.shape[1]} outputs do not code {k} classes")
+
+
+_LABELS = (bool, int, float, str)
+
+
+def nearest_probabilities(scores: Array) -> Array:
+    """The nearest rows, in the Euclidean sense, that are non-negative and add up to one.
+
+    >>> import numpy as np
+    >>> nearest_probabilities(np.array([[0.5, 0.75, -0.5], [2.0, 0.0, 0.0]]))
+    array([[0.375, 0.625, 0.   ],
+           [1.   , 0.   , 0.   ]])
+    """
+    ordered = -np.sort(-scores, axis=1)
+    excess = (np.cumsum(ordered, axis=1) - 1) / np.arange(1, scores.shape[1] + 1)
+    kept = (ordered > excess).sum(axis=1)  # how many stay positive
+    return np.maximum(scores - np.take_along_axis(excess, kept[:, None] - 1, axis=1), 0.0)

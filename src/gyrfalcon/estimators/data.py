@@ -1,0 +1,125 @@
+"""What estimators accept and hand back: NumPy, pandas, polars, PyTorch and SciPy sparse in, the same kind out."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.utils import assert_all_finite
+from sklearn.utils.validation import _check_sample_weight, check_array, column_or_1d, validate_data
+from torch import Tensor
+
+from gyrfalcon.arrays import Points, as_points, to_tensor
+
+Array = np.ndarray[Any, Any]
+
+
+def read_points(estimator: BaseEstimator, X: Any, *, reset: bool) -> Points:
+    """X as finite float32 or float64 points, checked as scikit-learn does; tensors stay on their device."""
+    if not isinstance(X, Tensor) or X.ndim != 2 or 0 in X.shape:  # scikit-learn's own words for the last two
+        points = validate_data(estimator, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=reset)
+        return sparse.csr_array(points) if sparse.issparse(points) else points
+    tensor = X.detach()
+    validate_data(estimator, _header(tensor), reset=reset, skip_check_array=True)
+    if tensor.layout is torch.strided and tensor.dtype in (torch.float16, torch.bfloat16):
+        tensor = tensor.float()
+    return as_points(tensor, "X")
+
+
+def _header(tensor: Tensor) -> Array:
+    """An array of the same shape that takes no memory: for counting features."""
+    return np.broadcast_to(np.zeros(1), tuple(tensor.shape))
+
+
+def as_kind(points: Any, like: Any) -> Any:
+    """The points as the kind, type and device of others: an array, a tensor or CSR."""
+    if isinstance(like, Tensor):
+        dense = points.toarray() if sparse.issparse(points) else points
+        return to_tensor(dense).to(like.device, like.dtype)
+    if isinstance(points, Tensor):
+        points = points.cpu().numpy()
+    points = points.astype(like.dtype, copy=False)
+    if sparse.issparse(like):
+        return sparse.csr_array(points)
+    return points.toarray() if sparse.issparse(points) else points
+
+
+def read_targets(y: Any, *, rows: int) -> Array:
+    """Targets of a regression as float64, of shape (n,) or (n, t)."""
+    if isinstance(y, Tensor):
+        y = y.detach().cpu().numpy()
+    if y is None:
+        raise ValueError("y is missing: this estimator requires y to be passed, but the target y is None")
+    values: Array = check_array(y, ensure_2d=False, allow_nd=False, dtype=np.float64, input_name="y")
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = column_or_1d(values, warn=True)
+    if values.ndim == 0 or len(values) != rows:
+        raise ValueError(f"X has {rows} rows but y has shape {values.shape}: one target per row is needed")
+    return values
+
+
+def read_labels(y: Any, *, rows: int) -> Array:
+    """Class labels, of shape (n,), as they came."""
+    if isinstance(y, Tensor):
+        y = y.detach().cpu().numpy()
+    if y is None:
+        raise ValueError("y is missing: this estimator requires y to be passed, but the target y is None")
+    labels: Array = column_or_1d(y, warn=True)
+    assert_all_finite(labels, input_name="y")
+    if len(labels) != rows:
+        raise ValueError(f"X has {rows} rows but y has {len(labels)}: one label per row is needed")
+    return labels
+
+
+def read_weights(sample_weight: Any, X: Points) -> Array | None:
+    """Sample weights as float64, none of them negative and not all zero; None if all are one."""
+    if sample_weight is None:
+        return None
+    if isinstance(sample_weight, Tensor):
+        sample_weight = sample_weight.detach().cpu().numpy()
+    weights: Array = _check_sample_weight(
+        sample_weight, _header(X) if isinstance(X, Tensor) else X, dtype=np.float64, ensure_non_negative=True
+    )
+    if not weights.any():
+        raise ValueError("sample_weight is all zeros: at least one row must count")
+    return None if (weights == 1).all() else weights
+
+
+def hand_back(values: Array, X: Any, names: list[str], container: str | None) -> Any:
+    """Values, one row per row of X, as the kind of X or as the container asked for ("default" is NumPy)."""
+    kind = kind_of(X) if container is None else {"default": "numpy"}.get(container, container)
+    if kind == "torch":
+        return torch.as_tensor(values, device=X.device) if values.dtype.kind in "biuf" else values
+    if kind == "pandas":
+        import pandas
+
+        index = getattr(X, "index", None)
+        if values.ndim == 1:
+            return pandas.Series(values, index=index, name=names[0])
+        return pandas.DataFrame(values, index=index, columns=names)
+    if kind == "polars":
+        import polars
+
+        return polars.Series(names[0], values) if values.ndim == 1 else polars.DataFrame(values, schema=names)
+    return values
+
+
+def kind_of(X: Any) -> str:
+    if isinstance(X, Tensor):
+        return "torch"
+    for module in ("pandas", "polars"):
+        if module in sys.modules and isinstance(X, sys.modules[module].DataFrame):
+            return module
+    return "numpy"
+
+
+def names_of(y: Any) -> list[str] | None:
+    """The names that a series or a frame of targets carries."""
+    if kind_of(y) != "numpy":
+        return [str(name) for name in y.columns] if hasattr(y, "columns") else None
+    name = getattr(y, "name", None)
+    return None if name is None or name == "" else [str(name)]

@@ -1,0 +1,310 @@
+"""Kernel regression with a scikit-learn face."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+import torch
+from sklearn.base import MultiOutputMixin, RegressorMixin
+from torch import Tensor
+
+from gyrfalcon.losses import Loss, Robust, Squared
+from gyrfalcon.matrix import KernelMatrix
+from gyrfalcon.persistence import State
+from gyrfalcon.solvers import LeastSquares, Risk, Solution
+from gyrfalcon.solvers.features import Features
+from gyrfalcon.solvers.problem import as_numpy
+
+from .base import KernelEstimator
+from .callbacks import with_callbacks
+from .data import as_kind, hand_back, names_of, read_points, read_targets, read_weights
+from .posterior import Posterior
+
+Array = np.ndarray[Any, Any]
+
+LOSSES: dict[str, Loss] = {"squared": Squared(), "robust": Robust()}
+
+
+class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # type: ignore[misc]
+    """Kernel ridge regression at any scale: min over f, b of Σᵢ wᵢ ℓ(f(xᵢ) + b, yᵢ) / Σᵢ wᵢ + penalty ‖f‖².
+
+    f is a combination of kernels at `n_centers` centres (Nyström). With the defaults there is nothing to scale and
+    nothing to set: features are scaled by their spread, and small data are solved exactly.
+
+    Parameters
+    ----------
+    kernel : str, Kernel or callable
+        A name such as "gaussian", "laplacian", "matern"; or one of `gyrfalcon.kernels`, which brings its own length
+        scale; or a function of two tensors.
+    length_scale : "auto", float or one float per feature
+        "auto" takes the spread of each feature times the median distance between points.
+    penalty : "auto" or float
+        "auto" is one over the sum of the weights.
+    centers : str, array or callable
+        "uniform", "kmeans", "leverage" or "pivoted"; the centres themselves; or a rule of your own.
+    n_centers : "auto" or int
+    loss : "squared" or "robust"
+        "robust" is log cosh, which grows like the absolute error.
+    solver : "auto", "exact", "direct", "falkon" or "newton"
+        "auto" takes the one that is expected to be fastest; `record_` says which and why.
+    fit_intercept : bool
+        Whether to fit b, which is not penalised.
+    tolerance : float, optional
+        For falkon, the part of itself that the objective must still fall by in five iterations (default 1e-3); for
+        newton, the gradient relative to that of f = 0 (default 1e-6).
+    max_iterations : int
+    early_stopping : bool
+        Whether to stop when the error on validation data no longer falls: a part of the rows set aside, or
+        what `fit` is given as X_val and y_val.
+    validation_fraction : float
+        The part of the rows set aside.
+    patience : int
+        Iterations without improvement that early stopping waits for.
+    warm_start : bool
+        Whether the next `fit` begins from this one's coefficients, with its kernel and centres.
+    uncertainty : "auto" or bool
+        Whether to keep what `predict(return_std=True)` needs, an m × m matrix. "auto" keeps it when the solver makes
+        it anyway (exact and direct); True makes it with one more pass over the data.
+    memory_budget : int, optional
+        Bytes that temporaries may take; a quarter of the free memory by default.
+    device : str or torch.device, optional
+        Where to compute; where X is by default.
+    random_state : int, RandomState or None
+    verbose : bool
+        Whether to show a bar, on a terminal, when a fit takes longer than two seconds.
+
+    Attributes
+    ----------
+    kernel_ : Kernel
+    centers_ : array, tensor or sparse matrix of shape (m, d)
+    coefficients_ : array of shape (m,) or (m, t)
+    intercept_ : float or array of shape (t,)
+    penalty_ : float
+    record_ : Record
+        What the solver did: iterations, residuals, objective, times, plan.
+    n_iter_ : int
+    n_features_in_ : int
+    feature_names_in_ : array of shape (d,)
+
+    Examples
+    --------
+    >>> import numpy as np, gyrfalcon as gf
+    >>> X = np.linspace(0, 6, 200)[:, None]
+    >>> y = np.sin(X[:, 0])
+    >>> model = gf.KernelRegressor(penalty=1e-6).fit(X, y)
+    >>> round(model.score(X, y), 4)
+    1.0
+    >>> mean, std = model.predict(X[:3], return_std=True)
+    >>> mean.shape, std.shape
+    ((3,), (3,))
+    """
+
+    _evidence: dict[str, Array]
+    _posterior: Posterior | None
+
+    def __init__(
+        self,
+        kernel: Any = "gaussian",
+        *,
+        length_scale: Any = "auto",
+        penalty: Any = "auto",
+        centers: Any = "uniform",
+        n_centers: Any = "auto",
+        loss: Any = "squared",
+        solver: str = "auto",
+        fit_intercept: bool = True,
+        tolerance: float | None = None,
+        max_iterations: int = 100,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        patience: int = 5,
+        warm_start: bool = False,
+        uncertainty: Any = "auto",
+        memory_budget: int | None = None,
+        device: Any = None,
+        random_state: Any = None,
+        verbose: bool = True,
+    ):
+        self.kernel = kernel
+        self.length_scale = length_scale
+        self.penalty = penalty
+        self.centers = centers
+        self.n_centers = n_centers
+        self.loss = loss
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.tolerance = tolerance
+        self.max_iterations = max_iterations
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.patience = patience
+        self.warm_start = warm_start
+        self.uncertainty = uncertainty
+        self.memory_budget = memory_budget
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @with_callbacks  # type: ignore[untyped-decorator]
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, X_val: Any = None, y_val: Any = None) -> Self:
+        """Fit the regression.
+
+        Parameters
+        ----------
+        X : array, data frame, tensor or sparse matrix of shape (n, d)
+        y : array, series or tensor of shape (n,) or (n, t)
+        sample_weight : array of shape (n,), optional
+            A row of weight two counts like two rows.
+        X_val, y_val : optional
+            Validation data: watched, and used for early stopping if that is on.
+        """
+        self._check_parameters()
+        if self.uncertainty not in ("auto", True, False):
+            raise ValueError(f"uncertainty must be 'auto', True or False, got {self.uncertainty!r}")
+        loss = self._loss()
+        points = self._read(X, reset=True)
+        targets = read_targets(y, rows=points.shape[0])
+        weights = read_weights(sample_weight, points)
+        validation = None
+        if X_val is not None:
+            held = self._read(X_val, reset=False)
+            validation = held, read_targets(y_val, rows=held.shape[0]), None
+        points, targets, weights, validation = self._hold_out(points, targets, weights, validation)
+        single = targets.ndim == 1
+        columns = targets.reshape(len(targets), -1)
+        mean, scale = _location_and_scale(columns, weights, centered=self.fit_intercept)
+        if not isinstance(loss, Squared):
+            scale = np.ones_like(scale)  # the loss has a scale of its own
+        self._location, self._scale = mean, scale
+
+        def attributes(coefficients: Tensor, intercept: Tensor) -> dict[str, Any]:
+            beta, b = coefficients.cpu().numpy() * scale, intercept.cpu().numpy() * scale + mean
+            return {"coefficients_": beta[:, 0] if single else beta, "intercept_": float(b[0]) if single else b}
+
+        def error() -> float:
+            held, truth, w = validation
+            values = self._evaluate(as_kind(held, self.centers_))
+            squares = np.average(((values - truth.reshape(values.shape)) / scale) ** 2, axis=0, weights=w)
+            return float((np.sqrt(squares) * scale).mean())
+
+        self._fit_outputs(
+            points,
+            (columns - mean) / scale,
+            weights,
+            loss=loss,
+            given=(X, y),
+            attributes=attributes,
+            validate=None if validation is None else error,
+        )
+        narrow = self.centers_.dtype in (np.float32, torch.float32) and getattr(y, "dtype", None) in _NARROW
+        self._output_type = np.dtype(np.float32 if narrow else np.float64)
+        self._target_names = names_of(y)
+        return self
+
+    def _loss(self) -> Loss:
+        if isinstance(self.loss, Loss):
+            return self.loss
+        if self.loss not in LOSSES:
+            raise ValueError(f"loss must be one of {sorted(LOSSES)}, got {self.loss!r}")
+        return LOSSES[self.loss]
+
+    def _start(self) -> tuple[Tensor, Tensor]:
+        beta = self.coefficients_.reshape(len(self.coefficients_), -1) / self._scale
+        return torch.from_numpy(beta), torch.from_numpy((np.atleast_1d(self.intercept_) - self._location) / self._scale)
+
+    def _keep(self, problem: LeastSquares | Risk, solution: Solution) -> None:
+        """What the posterior needs: the moments of the features, or the weights alone where the points are the centres,
+        and by output the noise, which is the objective at its minimum.
+        """
+        self._evidence, self._posterior = {}, None
+        if not isinstance(problem, LeastSquares) or self.uncertainty is False:
+            return
+        if solution.record.solver == "exact":
+            ones = np.ones((problem.K.shape[0], 1))
+            self._evidence["weights"] = ones if problem.weights is None else as_numpy(problem.weights.double())
+        elif self.uncertainty is True or solution.record.solver == "direct":
+            features = solution.features or Features.of(problem)
+            self._evidence = {"triangle": features.T, "moments": features.moments}
+        else:
+            return
+        noise = np.array(solution.record.objective)
+        prior = noise / max(self.penalty_ * self._total_weight, np.finfo(float).tiny)
+        self._evidence |= {"noise": noise, "prior": prior, "scale": self._scale}
+
+    # Predicting.
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Predicted targets, as the kind of X; with `return_std` also the standard deviation of a new observation.
+
+        The deviation is that of the Gaussian process whose mean this is, its noise included; signal and noise have
+        the scales of maximum likelihood on the training data.
+
+        Parameters
+        ----------
+        X : array, data frame, tensor or sparse matrix of shape (n, d)
+        return_std : bool
+        """
+        values = self._outputs(X)
+        flat = self.coefficients_.ndim == 1
+        names = self._names(values.shape[1])
+        mean = hand_back((values[:, 0] if flat else values).astype(self._output_type), X, names, self._output_container)
+        if not return_std:
+            return mean
+        variance = self._variance(X)
+        variance = variance[:, None] * self._evidence["prior"] + self._evidence["noise"]
+        deviation = (np.sqrt(variance) * self._evidence["scale"]).astype(self._output_type)
+        return mean, hand_back(deviation[:, 0] if flat else deviation, X, names, self._output_container)
+
+    def _variance(self, X: Any) -> Array:
+        """Of f, in units of the prior's variance."""
+        if not self._evidence:
+            raise ValueError("return_std needs a squared loss and uncertainty=True: fit again with that")
+        if self.penalty_ == 0:
+            raise ValueError("return_std needs a positive penalty: it stands for the noise")
+        points = as_kind(read_points(self, X, reset=False), self.centers_)
+        K = KernelMatrix(self.kernel_, points, self.centers_, memory_budget=self.memory_budget)
+        if self._posterior is None:
+            self._posterior = Posterior(*self._moments(), self.penalty_)
+        return self._posterior.variance(lambda at: as_numpy(K.rows(at)), K.prior_diagonal())
+
+    def _moments(self) -> tuple[Array, Array]:
+        if "moments" in self._evidence:
+            return self._evidence["triangle"], self._evidence["moments"]
+        K = KernelMatrix(self.kernel_, self.centers_, memory_budget=self.memory_budget)
+        weights = torch.from_numpy(self._evidence["weights"]).to(K.device, K.dtype)
+        features = Features.of(LeastSquares(K, torch.zeros_like(weights), self.penalty_, weights))
+        return features.T, features.moments
+
+    def _names(self, outputs: int) -> list[str]:
+        given = self._target_names
+        return given if given and len(given) == outputs else [f"y{i}" if outputs > 1 else "y" for i in range(outputs)]
+
+    # Model files.
+
+    def _state(self) -> State:
+        values, arrays = super()._state()
+        values |= {"target_names": self._target_names, "output_type": self._output_type.name}
+        return values, arrays | {f"evidence.{name}": array for name, array in self._evidence.items()}
+
+    def _set_state(self, values: dict[str, Any], arrays: dict[str, Array]) -> None:
+        super()._set_state(values, arrays)
+        self._target_names = values["target_names"]
+        self._output_type = np.dtype(values["output_type"])
+        self._posterior = None
+        self._evidence = {
+            name.removeprefix("evidence."): array for name, array in arrays.items() if name.startswith("evidence.")
+        }
+
+
+_NARROW = (np.float32, np.float16, torch.float32, torch.float16, torch.bfloat16)
+
+
+def _location_and_scale(Y: Array, weights: Array | None, *, centered: bool) -> tuple[Array, Array]:
+    """Mean (zero unless centred) and root mean square distance from it of each column, safe from overflow."""
+    peak = np.abs(Y if weights is None else Y[weights > 0]).max(0)
+    peak = np.where(peak > 0, peak, 1.0)
+    scaled = Y / peak
+    mean = np.average(scaled, axis=0, weights=weights) if centered else np.zeros(Y.shape[1])
+    spread = np.sqrt(np.average((scaled - mean) ** 2, axis=0, weights=weights))
+    return mean * peak, np.where(spread > 4 * np.finfo(float).eps, spread, 1.0) * peak

@@ -1,0 +1,72 @@
+"""The weighted, penalised risk for any loss, and what it needs of the predictions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from torch import Tensor
+
+from gyrfalcon.losses import Loss
+from gyrfalcon.matrix import KernelMatrix
+
+from .problem import Problem
+
+
+@dataclass
+class Risk(Problem):
+    """min over f, b of Σᵢ wᵢ ℓ(f(xᵢ) + b, yᵢ) / Σᵢ wᵢ + penalty ‖f‖², f = Σⱼ βⱼ k(·, cⱼ).
+
+    Parameters
+    ----------
+    K : KernelMatrix of shape (n, m)
+    Y : tensor of shape (n, t)
+        As the loss wants them: -1 and 1, codes of a simplex, one-hot rows, or numbers.
+    penalty : float
+    loss : Loss
+    weights : tensor of shape (n, 1), optional
+        Zero or more each.
+    intercept : bool
+
+    Examples
+    --------
+    >>> import torch, gyrfalcon as gf
+    >>> from gyrfalcon.losses import Logistic
+    >>> X = torch.linspace(-3, 3, 500)[:, None]
+    >>> Y = torch.sign(torch.sin(2 * X))
+    >>> K = gf.KernelMatrix(gf.kernels.Gaussian(0.5), X, X[::20])
+    >>> solution = gf.solvers.newton(gf.solvers.Risk(K, Y, penalty=1e-6, loss=Logistic()))
+    >>> bool((Y * (K @ solution.coefficients.float()) > 0).all())
+    True
+    """
+
+    K: KernelMatrix
+    Y: Tensor
+    penalty: float
+    loss: Loss
+    weights: Tensor | None = None
+    intercept: bool = False
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.weights is not None:
+            if tuple(self.weights.shape) != (len(self.Y), 1):
+                raise ValueError(f"weights must have shape {(len(self.Y), 1)}, got {tuple(self.weights.shape)}")
+            if not bool((self.weights >= 0).all()) or not 0 < self.total_weight < float("inf"):
+                raise ValueError("weights must be finite, zero or more, and not all zero")
+        self.loss.check_targets(self.Y)
+
+    def mean(self, values: Tensor) -> Tensor:
+        """Σᵢ wᵢ valuesᵢ / Σᵢ wᵢ over the rows."""
+        return self.weighted(values).sum(0) / self.total_weight
+
+    def weighted(self, values: Tensor) -> Tensor:
+        """Each row times its weight."""
+        if self.weights is None:
+            return values
+        weights = self.weights.double()
+        return weights * values if values.ndim == 2 else weights[:, 0] * values
+
+    def empirical(self, F: Tensor) -> float:
+        """The mean loss of predictions F."""
+        return float(self.mean(self.loss.value(F, self.Y)))

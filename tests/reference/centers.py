@@ -1,0 +1,25 @@
+"""What centre rules approximate, dense and in float64."""
+
+import numpy as np
+
+
+def leverage_scores(K, penalty, weights=None):
+    """diag(√W K √W (√W K √W + penalty·Σw·I)⁻¹)."""
+    w = np.ones(len(K)) if weights is None else weights
+    weighted = np.sqrt(np.outer(w, w)) * K
+    return np.linalg.solve(weighted + penalty * w.sum() * np.eye(len(K)), weighted).diagonal()
+
+
+def nystrom_trace_error(K, K_centers, Kmm):
+    """tr(K - k(X, C) k(C, C)⁺ k(C, X))."""
+    return np.trace(K) - np.sum(K_centers * (K_centers @ np.linalg.pinv(Kmm, rcond=1e-13, hermitian=True)))
+
+
+def best_trace_error(K, rank):
+    """The least error of any approximation of that rank: the sum of the other eigenvalues."""
+    return np.linalg.eigvalsh(K)[: len(K) - rank].sum()
+
+
+def quantisation_error(X, C):
+    """Mean over the rows of X of the squared distance from the nearest row of C."""
+    return np.mean([np.min(np.sum((x - C) ** 2, axis=1)) for x in X])
