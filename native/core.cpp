@@ -347,7 +347,9 @@ class Product {
                 for (size_t k = 0; k < outputs_; ++k)
                     space.u.data()[i * outputs_ + k] =
                         weight(first_row + i) * static_cast<T>(space.sums.data()[i * outputs_ + k]);
-            transposed_(space.tile.data(), stride_, rows, columns_, space.u.data(), outputs_, sums, columns_);
+            for (size_t first = 0; first < columns_; first += tile_columns_)  // so that all outputs find it in cache
+                transposed_(space.tile.data() + first, stride_, rows, std::min(tile_columns_, columns_ - first),
+                            space.u.data(), outputs_, sums + first, columns_);
         }
     }
 

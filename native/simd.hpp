@@ -61,15 +61,25 @@ GYRFALCON_INLINE void store(T* p, Vector<T> v) {
     *reinterpret_cast<Vector<T>*>(p) = v;
 }
 
+// Half a vector of floats as doubles; GCC makes many instructions of the portable form.
+GYRFALCON_INLINE Vector<double> load_as_doubles(const float* p) {
+#if defined(__AVX512F__) && GYRFALCON_VECTOR_BYTES == 64
+    return (Vector<double>)_mm512_cvtps_pd(_mm256_load_ps(p));
+#elif defined(__AVX__) && GYRFALCON_VECTOR_BYTES == 32
+    return (Vector<double>)_mm256_cvtps_pd(_mm_load_ps(p));
+#else
+    typedef float Half __attribute__((vector_size(vector_bytes / 2)));
+    return __builtin_convertvector(*reinterpret_cast<const Half*>(p), Vector<double>);
+#endif
+}
+
 // The same numbers in a type at least as wide.
 template <class To, class From>
 GYRFALCON_INLINE Vector<To> load_as(const From* p) {
-    if constexpr (sizeof(To) == sizeof(From)) {
+    if constexpr (sizeof(To) == sizeof(From))
         return load(p);
-    } else {
-        typedef From Half __attribute__((vector_size(vector_bytes / 2)));
-        return __builtin_convertvector(*reinterpret_cast<const Half*>(p), Vector<To>);
-    }
+    else
+        return load_as_doubles(p);
 }
 
 template <class T>
@@ -86,6 +96,14 @@ GYRFALCON_INLINE T sum_lanes(Vector<T> v) {
     for (int width = lanes<T> / 2; width > 0; width /= 2)
         for (int i = 0; i < width; ++i) lane[i] += lane[i + width];
     return lane[0];
+}
+
+// out[i] += v[i]
+template <class T>
+GYRFALCON_INLINE void add_to(double* out, Vector<T> v) {
+    alignas(vector_bytes) T lane[lanes<T>];
+    store(lane, v);
+    for (int i = 0; i < lanes<T>; i += lanes<double>) store(out + i, load(out + i) + load_as<double>(lane + i));
 }
 
 template <class B>

@@ -224,7 +224,9 @@ void transposed_outputs(const T* tile, size_t stride, size_t rows, size_t column
                         double* out, size_t out_stride) {
     constexpr int vectors = panel<T> / lanes<Sum>;
     for (size_t j = 0; j < columns; j += panel<T>) {
-        Vector<Sum> sum[outputs][vectors] = {};
+        Vector<Sum> sum[outputs][vectors];
+        for (auto& output : sum)
+            for (auto& s : output) s = Vector<Sum>{};
         const T* kernel_row = tile + j;
         const T* u_row = u;
         for (size_t i = 0; i < rows; ++i, kernel_row += stride, u_row += u_stride) {
@@ -235,11 +237,9 @@ void transposed_outputs(const T* tile, size_t stride, size_t rows, size_t column
             for (int k = 0; k < outputs; ++k)
                 for (int v = 0; v < vectors; ++v) sum[k][v] += kernel[v] * static_cast<Sum>(u_row[k]);
         }
-        for (int k = 0; k < outputs; ++k) {
-            Sum lane[panel<T>];
-            std::memcpy(lane, sum[k], sizeof(lane));
-            for (size_t l = 0; l < panel<T>; ++l) out[k * out_stride + j + l] += static_cast<double>(lane[l]);
-        }
+#pragma GCC unroll 16
+        for (int k = 0; k < outputs; ++k)
+            for (int v = 0; v < vectors; ++v) add_to<Sum>(out + k * out_stride + j + v * lanes<Sum>, sum[k][v]);
     }
 }
 
