@@ -26,6 +26,8 @@ from gyrfalcon.matrix import KernelMatrix
 from gyrfalcon.matrix.plan import default_budget
 from gyrfalcon.persistence import Savable, State, pack_points, unpack_points
 from gyrfalcon.solvers import LeastSquares, Record, Risk, Solution, automatic
+from gyrfalcon.solvers.falkon import ROUNDING_SHARE
+from gyrfalcon.solvers.problem import as_numpy
 
 from .callbacks import CallbackSupportMixin, callbacks_end, tell_callbacks
 from .data import as_kind, read_points
@@ -34,6 +36,8 @@ from .monitor import Monitor
 
 Array = np.ndarray[Any, Any]
 
+AUTO_PENALTY = 0.01  # over the sum of the weights: a noise of a hundredth of the prior's variance
+WIDE_ROWS = 1 << 16  # rows converted to float64 together
 SMALL = 5000  # rows that are always searched for repetitions
 
 
@@ -161,7 +165,7 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
         budget = default_budget(device_of(points)) if self.memory_budget is None else int(self.memory_budget)
         total = float(points.shape[0] if weights is None else weights.sum())
         again = self.warm_start and hasattr(self, "coefficients_")
-        penalty = 1 / total if self.penalty == "auto" else float(self.penalty)
+        penalty = AUTO_PENALTY / total if self.penalty == "auto" else float(self.penalty)
         kernel = self.kernel_ if again else resolve_kernel(self.kernel, self.length_scale, points, weights, random)
         C, group = (
             (as_kind(self.centers_, points), None)
@@ -234,7 +238,7 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
             rows, group = center_rules.distinct(points, weights)
             if rows.shape[0] <= count:
                 return rows, group
-        penalty = 1 / n if self.penalty == "auto" else float(self.penalty)
+        penalty = AUTO_PENALTY / n if self.penalty == "auto" else float(self.penalty)
         chosen = center_rules.select(
             self.centers, kernel, points, count, weights=weights, penalty=penalty, random=random, memory_budget=budget
         )
@@ -282,9 +286,23 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
         peak = float(np.abs(coefficients).max(initial=0.0))
         scale = math.ldexp(1.0, math.frexp(peak)[1] - 1) if peak > 0 else 1.0  # so that float32 holds them all
         K = KernelMatrix(self.kernel_, points, self.centers_, memory_budget=self.memory_budget)
-        V = torch.from_numpy(coefficients / scale).to(K.device, K.dtype)
-        values: Array = (K @ V).cpu().numpy().astype(np.float64)
+        V = torch.from_numpy(coefficients / scale).to(K.device)
+        if K.dtype == torch.float32 and self._needs_float64(coefficients):
+            blocks = [slice(start, start + WIDE_ROWS) for start in range(0, K.shape[0], WIDE_ROWS)]
+            values = np.concatenate([as_numpy(K.widened(rows) @ V) for rows in blocks])
+        else:
+            values = as_numpy(K @ V.to(K.dtype)).astype(np.float64)
         return np.asarray(values * scale + np.atleast_1d(self.intercept_))
+
+    def _needs_float64(self, coefficients: Array) -> bool:
+        """Whether large coefficients make the rounding of float32 entries of K visible beside the model's own error."""
+        noise = torch.finfo(torch.float32).eps * np.linalg.norm(coefficients / self._unit(), axis=0)
+        error = np.sqrt(self.record_.objective) if hasattr(self, "record_") else 0.0
+        return bool((noise > ROUNDING_SHARE * error).any())
+
+    def _unit(self) -> Any:
+        """What one is, for the solver, in units of the targets."""
+        return 1.0
 
     # Model files.
 
@@ -310,8 +328,12 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
         self.record_ = Record(**values["record"])
         self.n_iter_ = max(1, self.record_.iterations)
         self.centers_ = as_points(unpack_points(arrays, "centers"), "centers")
-        self.coefficients_ = arrays["coefficients"]
-        intercept = arrays["intercept"]
+        self.coefficients_, intercept = arrays["coefficients"], arrays["intercept"]
+        if {self.coefficients_.dtype, intercept.dtype} != {np.dtype(np.float64)} or self.coefficients_.ndim not in (
+            1,
+            2,
+        ):
+            raise ValueError("coefficients and intercept must be float64 vectors or matrices")
         self.intercept_ = float(intercept) if intercept.ndim == 0 else intercept
         columns = self.coefficients_.reshape(len(self.coefficients_), -1).shape[1]
         if self.centers_.shape != (len(self.coefficients_), self.n_features_in_) or intercept.size != columns:

@@ -137,6 +137,7 @@ early_stopping, validation_fraction, patience, warm_start, memory_budget, device
         if len(self.classes_) < 2:
             raise ValueError(f"y has one class only, {self.classes_[0]!r}: a classifier needs two")
         self._coding, self._fitted_loss = self._code_and_loss()
+        self._target_names = names_of(y)
         validation = None
         if X_val is not None:
             held = self._read(X_val, reset=False)
@@ -164,7 +165,6 @@ early_stopping, validation_fraction, patience, warm_start, memory_budget, device
             attributes=attributes,
             validate=None if validation is None else error,
         )
-        self._target_names = names_of(y)
         return self
 
     def _weigh(self, labels: Array, weights: Array | None) -> Array | None:
@@ -243,17 +243,7 @@ early_stopping, validation_fraction, patience, warm_start, memory_budget, device
         ----------
         X : array, data frame, tensor or sparse matrix of shape (n, d)
         """
-        outputs = self._outputs(X)
-        loss = self._fitted_loss
-        if isinstance(loss, Logistic | Exponential | Softmax):
-            probabilities = loss.probabilities(torch.from_numpy(outputs)).numpy()
-        else:
-            scores = outputs @ self._coding.codes.T
-            if isinstance(self._coding, Simplex):
-                k = len(self.classes_)
-                scores = (1 + (k - 1) * scores) / k
-            probabilities = nearest_probabilities(scores)
-        return hand_back(probabilities.astype(self._type()), X, self._names(), self._output_container)
+        return hand_back(self._probabilities(X).astype(self._type()), X, self._names(), self._output_container)
 
     def predict_log_proba(self, X: Any) -> Any:
         """Logarithms of `predict_proba`.
@@ -262,11 +252,20 @@ early_stopping, validation_fraction, patience, warm_start, memory_budget, device
         ----------
         X : array, data frame, tensor or sparse matrix of shape (n, d)
         """
-        probabilities = self.predict_proba(X)
-        if isinstance(probabilities, Tensor):
-            return probabilities.log()
         with np.errstate(divide="ignore"):
-            return probabilities.log() if hasattr(probabilities, "log") else np.log(probabilities)
+            logarithms = np.log(self._probabilities(X))
+        return hand_back(logarithms.astype(self._type()), X, self._names(), self._output_container)
+
+    def _probabilities(self, X: Any) -> Array:
+        outputs = self._outputs(X)
+        loss = self._fitted_loss
+        if isinstance(loss, Logistic | Exponential | Softmax):
+            return np.asarray(loss.probabilities(torch.from_numpy(outputs)).numpy())
+        scores = outputs @ self._coding.codes.T
+        if isinstance(self._coding, Simplex):
+            k = len(self.classes_)
+            scores = (1 + (k - 1) * scores) / k
+        return nearest_probabilities(scores)
 
     def _names(self) -> list[str]:
         return [str(label) for label in self.classes_]

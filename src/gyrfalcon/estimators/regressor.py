@@ -40,7 +40,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
     length_scale : "auto", float or one float per feature
         "auto" takes the spread of each feature times the median distance between points.
     penalty : "auto" or float
-        "auto" is one over the sum of the weights.
+        "auto" is 0.01 over the sum of the weights: for a Gaussian process, noise of a hundredth of the variance.
     centers : str, array or callable
         "uniform", "kmeans", "leverage" or "pivoted"; the centres themselves; or a rule of your own.
     n_centers : "auto" or int
@@ -176,7 +176,9 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
         mean, scale = _location_and_scale(columns, weights, centered=self.fit_intercept)
         if not isinstance(loss, Squared):
             scale = np.ones_like(scale)  # the loss has a scale of its own
-        self._location, self._scale = mean, scale
+        self._location, self._scale, self._target_names = mean, scale, names_of(y)
+        narrow = points.dtype in (np.float32, torch.float32) and getattr(y, "dtype", None) in _NARROW
+        self._output_type = np.dtype(np.float32 if narrow else np.float64)
 
         def attributes(coefficients: Tensor, intercept: Tensor) -> dict[str, Any]:
             beta, b = coefficients.cpu().numpy() * scale, intercept.cpu().numpy() * scale + mean
@@ -197,9 +199,6 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
             attributes=attributes,
             validate=None if validation is None else error,
         )
-        narrow = self.centers_.dtype in (np.float32, torch.float32) and getattr(y, "dtype", None) in _NARROW
-        self._output_type = np.dtype(np.float32 if narrow else np.float64)
-        self._target_names = names_of(y)
         return self
 
     def _loss(self) -> Loss:
@@ -212,6 +211,9 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
     def _start(self) -> tuple[Tensor, Tensor]:
         beta = self.coefficients_.reshape(len(self.coefficients_), -1) / self._scale
         return torch.from_numpy(beta), torch.from_numpy((np.atleast_1d(self.intercept_) - self._location) / self._scale)
+
+    def _unit(self) -> Array:
+        return self._scale
 
     def _keep(self, problem: LeastSquares | Risk, solution: Solution) -> None:
         """What the posterior needs: the moments of the features, or the weights alone where the points are the centres,
@@ -230,7 +232,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
             return
         noise = np.array(solution.record.objective)
         prior = noise / max(self.penalty_ * self._total_weight, np.finfo(float).tiny)
-        self._evidence |= {"noise": noise, "prior": prior, "scale": self._scale}
+        self._evidence |= {"noise": noise, "prior": prior}
 
     # Predicting.
 
@@ -253,7 +255,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
             return mean
         variance = self._variance(X)
         variance = variance[:, None] * self._evidence["prior"] + self._evidence["noise"]
-        deviation = (np.sqrt(variance) * self._evidence["scale"]).astype(self._output_type)
+        deviation = (np.sqrt(variance) * self._scale).astype(self._output_type)
         return mean, hand_back(deviation[:, 0] if flat else deviation, X, names, self._output_container)
 
     def _variance(self, X: Any) -> Array:
@@ -285,12 +287,14 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
     def _state(self) -> State:
         values, arrays = super()._state()
         values |= {"target_names": self._target_names, "output_type": self._output_type.name}
+        arrays = arrays | {"scale": self._scale, "location": self._location}
         return values, arrays | {f"evidence.{name}": array for name, array in self._evidence.items()}
 
     def _set_state(self, values: dict[str, Any], arrays: dict[str, Array]) -> None:
         super()._set_state(values, arrays)
         self._target_names = values["target_names"]
         self._output_type = np.dtype(values["output_type"])
+        self._scale, self._location = arrays["scale"], arrays["location"]
         self._posterior = None
         self._evidence = {
             name.removeprefix("evidence."): array for name, array in arrays.items() if name.startswith("evidence.")

@@ -11,6 +11,7 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 
+ROUNDING = 1e-12  # relative rise of a value that counts as one
 DELAY = 5  # iterations over which the fall of the energy is taken for what is still to come
 
 
@@ -28,6 +29,8 @@ class CGResult:
     values : array of shape (iterations + 1, t)
         Of xᵀA x - 2 bᵀx, plus `values_at_zero` if those were given.
     converged : array of shape (t,)
+    rounded : array of shape (t,)
+        Whether the value rose at some point, which only rounding can cause; such columns stop.
     """
 
     solution: Array
@@ -35,6 +38,7 @@ class CGResult:
     residuals: Array
     values: Array
     converged: Array
+    rounded: Array
 
     @property
     def iterations(self) -> int:
@@ -59,8 +63,8 @@ def conjugate_gradients(
     active, so that one pass over the data serves them all.
 
     Every `replace_every` iterations the recurrence for the residual is replaced by b - A x, so that it does not drift,
-    and a column whose value has not fallen since the last time stops: rounding has taken over. Of the iterates looked
-    at in this way, and the last, the best is returned.
+    and a column whose value has not fallen since the last time stops, as does one whose value rises: rounding has taken
+    over. Of the iterates looked at in this way, and the last, the best is returned.
 
     If `values_at_zero` are given, what is minimised is those plus xᵀA x - 2 bᵀx, of which the minimum is positive, and
     a column stops when the last five iterations lowered it by less than `tolerance` times itself. That fall is, in
@@ -89,6 +93,7 @@ def conjugate_gradients(
     values = [zero - np.einsum("ij,ij->j", x, right + residual)]
     best, best_residual, best_value = x.copy(), residual.copy(), values[0]  # of those x whose residual is b - A x
     done = history[0] <= (tolerance if values_at_zero is None else 0.0)
+    rounded = np.zeros_like(done)
     active = ~done
     iteration, checked = 0, 0
     while iteration < max_iterations and active.any():
@@ -107,12 +112,13 @@ def conjugate_gradients(
             best = np.where(better, x, best)
             best_residual = np.where(better, residual, best_residual)
             best_value = np.where(better, value, best_value)
-            active &= better
+            rounded |= active & ~better
         fresh = np.where(active, np.einsum("ij,ij->j", residual, residual), squared)
         direction = residual + np.where(active, fresh / np.where(squared > 0, squared, 1.0), 0.0) * direction
         squared = fresh
         history.append(np.sqrt(squared) / scale)
         values.append(zero - np.einsum("ij,ij->j", x, right + residual))
+        rounded |= active & (values[-1] - values[-2] > ROUNDING * (np.abs(values[-2]) + np.abs(zero)))
         if callback is not None and callback(iteration, x, history[-1], values[-1]):
             break
         if values_at_zero is None:
@@ -120,7 +126,8 @@ def conjugate_gradients(
         elif iteration >= DELAY:
             least = np.maximum(values[-1], np.finfo(float).eps * zero)
             done |= values[-1 - DELAY] - values[-1] <= tolerance * least
-        active &= ~done
+        done &= ~rounded
+        active &= ~done & ~rounded
     if checked:
         if checked < iteration:
             residual = right - operator(x)
@@ -128,4 +135,4 @@ def conjugate_gradients(
         kept = values[-1] <= best_value
         x, residual = np.where(kept, x, best), np.where(kept, residual, best_residual)
         values[-1] = np.where(kept, values[-1], best_value)
-    return CGResult(x, residual, np.array(history), np.array(values), done)
+    return CGResult(x, residual, np.array(history), np.array(values), done, rounded)

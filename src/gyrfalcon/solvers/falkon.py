@@ -9,15 +9,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gyrfalcon.linalg.cg import conjugate_gradients
+from gyrfalcon.linalg.cg import DELAY, CGResult, conjugate_gradients
 from gyrfalcon.linalg.triangles import TrianglePair
 
-from .features import KEPT_JITTER
+from .features import KEPT_JITTER, excess
 from .problem import LeastSquares, Problem, as_numpy, noise_floor
 from .solution import Callback, Record, Solution, Step
 
 Array = np.ndarray[Any, Any]
 
+
+ROUNDING_SHARE = 0.1  # of a model's error that float32 entries of K may cause: half a percent once squares are added
 
 # With an intercept, constants that are nearly of the form Kβ cost nearly nothing. The preconditioner leaves them this
 # part of their weight: less would amplify the rounding of products with K, which is not free of a constant.
@@ -57,7 +59,8 @@ def falkon(
 
     T, A and the iterates are float64 and so are the sums over n, while K is evaluated in the type of X: float32 runs
     at float32 speed without losing what small penalties need. The jitter δ in TᵀT = Kmm + δI is subtracted again
-    inside the operator, all but a hundredth of it, so it does not act as a penalty.
+    inside the operator, all but a hundredth of it, so it does not act as a penalty. If the coefficients end so large
+    that float32 entries of K are not enough for them, the solve goes on with float64 entries.
 
     Parameters
     ----------
@@ -72,8 +75,8 @@ def falkon(
         Called after each iteration; True ends the solve.
     """
     K, penalty = problem.K, problem.penalty
-    pair, removable, _ = factor(problem, penalty, centered=problem.intercept)
-    leak = penalty * removable
+    pair, _, scale = factor(problem, penalty, centered=problem.intercept)
+    leak = excess(penalty, pair.jitter, torch.finfo(K.dtype).eps * scale)
     right, u = problem.sides
 
     def operator(gamma: Array) -> Array:
@@ -95,7 +98,11 @@ def falkon(
         if callback is None:
             return False
         solution = partial(lambda gamma: problem.finish(coefficients(gamma), u), gamma)
-        return callback(Step(iteration, float(residuals.max(initial=0.0)), float(values.sum()), solution))
+        if callback(Step(iteration, float(residuals.max(initial=0.0)), float(values.sum()), solution)):
+            stopped.append(iteration)
+        return bool(stopped)
+
+    stopped: list[int] = []
 
     result = conjugate_gradients(
         operator,
@@ -106,16 +113,42 @@ def falkon(
         values_at_zero=problem.value_at_zero,
         callback=report,
     )
+    beta = coefficients(result.solution)
+    left = max_iterations - result.iterations
+    drowned = bool(result.rounded.any()) or _drowned(beta, result.values[-1], scale)
+    if K.dtype == torch.float32 and drowned and left > DELAY and not stopped:
+        wide = problem.widened()
+        if wide is not None:
+            rest = falkon(
+                wide,
+                tolerance=tolerance,
+                max_iterations=left,
+                start=torch.from_numpy(beta),
+                callback=None if callback is None else lambda step: callback(step.after(result.iterations)),
+            )
+            return Solution(rest.coefficients, rest.intercept, rest.record.after(result.residuals, result.values))
     converged = bool(result.converged.all())
     record = Record(
         solver="falkon",
         iterations=result.iterations,
         residuals=result.residuals.max(axis=1, initial=0.0).tolist(),
         converged=converged,
-        message="the objective has settled" if converged else f"stopped after {result.iterations} iterations",
+        message=_message(result),
         jitter=pair.jitter,
         objective=np.maximum(result.values[-1], 0.0).tolist(),
         objective_history=result.values.sum(axis=1).tolist(),
         seconds=problem.seconds,
     )
-    return Solution(*problem.finish(coefficients(result.solution), u), record)
+    return Solution(*problem.finish(beta, u), record)
+
+
+def _message(result: CGResult) -> str:
+    if result.rounded.any():
+        return f"rounding stopped progress after {result.iterations} iterations"
+    return "the objective has settled" if result.converged.all() else f"stopped after {result.iterations} iterations"
+
+
+def _drowned(beta: Array, values: Array, scale: float) -> bool:
+    """Whether rounding of float32 entries of K, ε‖β‖ in predictions, is a visible part of the error they have."""
+    noise = torch.finfo(torch.float32).eps * scale * np.linalg.norm(beta, axis=0)
+    return bool((noise > ROUNDING_SHARE * np.sqrt(np.maximum(values, 0.0))).any())

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from scipy.linalg import blas, lapack
 
 from gyrfalcon.linalg.triangles import cholesky_with_jitter, mirror
@@ -14,17 +15,31 @@ from .problem import LeastSquares, as_numpy, noise_floor
 
 Array = np.ndarray[Any, Any]
 
-KEPT_JITTER = 0.01  # the part of the jitter that stays, so that null directions of k(C, C) keep a positive curvature
+# Large products here are SciPy's: NumPy has a BLAS of its own, and the threads of one hinder those of the other.
+
+KEPT_JITTER = 0.01
+
+
+def excess(penalty: float, jitter: float, rounding: float) -> float:
+    """The multiple of ‖β‖² to take out of the objective.
+
+    The jitter adds penalty·jitter, of which all but a hundredth goes: that keeps a curvature in null directions of
+    k(C, C). Rounding stays: entries of K that are wrong by ε cost ε²‖β‖² on average, here and in every prediction, and
+    the solver had better know.
+    """
+    return penalty * jitter * (1 - KEPT_JITTER) - rounding**2
 
 
 @dataclass(frozen=True)
 class Features:
-    """T, the moments ZᵀWZ/Σw and ZᵀW[Y, 1]/Σw, all in float64, and the jitter in TᵀT = k(C, C) + jitter·I."""
+    """T, the moments ZᵀWZ/Σw and ZᵀW[Y, 1]/Σw, all in float64 whatever the points are, the jitter in
+    TᵀT = k(C, C) + jitter·I, and the rounding of entries of K."""
 
     T: Array
     moments: Array
     sides: Array
     jitter: float
+    rounding: float
 
     @classmethod
     def of(cls, problem: LeastSquares) -> Features:
@@ -32,32 +47,35 @@ class Features:
         n, m = K.shape
         with problem.timed("factor"):
             T = np.asfortranarray(K.between_centers())
-            jitter = cholesky_with_jitter(T, noise_floor(m, K.dtype) * float(T.diagonal().max(initial=0.0)))
+            scale = float(T.diagonal().max(initial=0.0))
+            jitter = cholesky_with_jitter(T, noise_floor(m, torch.float64) * scale)
         moments = np.zeros((m, m), order="F")
         targets = as_numpy(problem.targets())
-        sides = np.zeros((m, targets.shape[1]))
+        sides = np.zeros((m, targets.shape[1]), order="F")
         roots = None if problem.weights is None else np.sqrt(as_numpy(problem.weights.double()))
         step = max(1, min(n, max(m, 256), K.memory_budget // (24 * max(1, m))))
         for start in range(0, n, step):
             rows = slice(start, min(n, start + step))
             with problem.timed("features"):
-                Z = np.array(as_numpy(K.rows(rows)), dtype=np.float64, order="C")
+                Z = np.ascontiguousarray(as_numpy(K.widened(rows).to_dense()))
                 if roots is not None:
                     Z *= roots[rows]
                 Z = blas.dtrsm(1.0, T, Z.T, trans_a=1, overwrite_b=1)
             with problem.timed("moments"):
                 moments = blas.dsyrk(1 / total, Z, beta=1.0, c=moments, overwrite_c=1)
-                sides += Z @ (targets[rows] if roots is None else roots[rows] * targets[rows]) / total
+                part = np.asfortranarray(targets[rows] if roots is None else roots[rows] * targets[rows])
+                sides = blas.dgemm(1 / total, Z, part, beta=1.0, c=sides, overwrite_c=1)
         mirror(moments, from_lower=False)
-        return cls(T, moments, sides, jitter)
+        return cls(T, moments, sides, jitter, torch.finfo(torch.float64).eps * scale)
 
     def matrix(self, penalty: float) -> Array:
-        """The moments less what the jitter adds to ‖f‖² times the penalty, in Fortran order."""
+        """The moments, corrected by what the jitter adds to the penalty and by what rounding costs; see `excess`."""
         matrix = np.array(self.moments, order="F")
-        if penalty > 0 and len(matrix):
-            inverse, _ = lapack.dtrtri(self.T)
-            inverse = np.triu(inverse)
-            matrix -= (penalty * self.jitter * (1 - KEPT_JITTER)) * (inverse.T @ inverse)
+        if len(matrix):
+            inverse = np.asfortranarray(np.triu(lapack.dtrtri(self.T)[0]))
+            factor = -excess(penalty, self.jitter, self.rounding)
+            matrix = blas.dsyrk(factor, inverse, beta=1.0, c=matrix, trans=1, overwrite_c=1)
+            mirror(matrix, from_lower=False)
         return matrix
 
     def back(self, v: Array) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -82,6 +83,15 @@ class LeastSquares(Problem):
     intercept: bool = False
     floor: Any = 0.0
     seconds: dict[str, float] = field(default_factory=dict)
+
+    def widened(self) -> LeastSquares | None:
+        """The same problem with K evaluated in float64, or None if the points would not fit the budget in float64."""
+        n, m = self.K.shape
+        if 8 * (n + m) * self.K.X.shape[1] > self.K.memory_budget:
+            return None
+        weights = None if self.weights is None else self.weights.double()
+        wide: LeastSquares = dataclasses.replace(self, K=self.K.widened(), Y=self.Y.double(), weights=weights)
+        return wide
 
     @cached_property
     def mean(self) -> Tensor:

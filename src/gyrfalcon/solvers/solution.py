@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
@@ -54,6 +55,16 @@ class Record:
     inner_iterations: int = 0
     passes: int = 0
 
+    def after(self, residuals: Any, values: Any) -> Record:
+        """The record of a solve in float64 that continues one in float32, of which these are the histories."""
+        return dataclasses.replace(
+            self,
+            iterations=self.iterations + len(residuals) - 1,
+            residuals=[*residuals.max(axis=1, initial=0.0).tolist(), *self.residuals[1:]],
+            objective_history=[*values.sum(axis=1).tolist(), *self.objective_history[1:]],
+            message=f"{self.message}; the last {self.iterations} iterations in float64",
+        )
+
 
 @dataclass(frozen=True)
 class Solution:
@@ -76,6 +87,10 @@ class Step:
     residual: float
     objective: float
     solution: Callable[[], tuple[Tensor, Tensor]]
+
+    def after(self, iterations: int) -> Step:
+        """The same step of a solve that had made that many iterations before."""
+        return dataclasses.replace(self, iteration=self.iteration + iterations)
 
 
 Callback = Callable[[Step], bool]
