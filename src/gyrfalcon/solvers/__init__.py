@@ -1,5 +1,6 @@
 """Solvers: each takes a problem posed on a KernelMatrix and returns a Solution, coefficients and what happened."""
 
+from .automatic import choose
 from .direct import direct, exact
 from .falkon import falkon
 from .newton import newton
@@ -7,4 +8,4 @@ from .problem import LeastSquares
 from .risk import Risk
 from .solution import Record, Solution, Step
 
-__all__ = ["LeastSquares", "Record", "Risk", "Solution", "Step", "direct", "exact", "falkon", "newton"]
+__all__ = ["LeastSquares", "Record", "Risk", "Solution", "Step", "choose", "direct", "exact", "falkon", "newton"]

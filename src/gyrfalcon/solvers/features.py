@@ -18,6 +18,7 @@ Array = np.ndarray[Any, Any]
 # Large products here are SciPy's: NumPy has a BLAS of its own, and the threads of one hinder those of the other.
 
 KEPT_JITTER = 0.01
+BLOCK_ROWS = 2048
 
 
 def excess(penalty: float, jitter: float, rounding: float) -> float:
@@ -53,11 +54,11 @@ class Features:
         targets = as_numpy(problem.targets())
         sides = np.zeros((m, targets.shape[1]), order="F")
         roots = None if problem.weights is None else np.sqrt(as_numpy(problem.weights.double()))
-        step = max(1, min(n, max(m, 256), K.memory_budget // (24 * max(1, m))))
+        step = max(1, min(n, BLOCK_ROWS, K.memory_budget // (24 * max(1, m))))
         for start in range(0, n, step):
             rows = slice(start, min(n, start + step))
             with problem.timed("features"):
-                Z = np.ascontiguousarray(as_numpy(K.widened(rows).to_dense()))
+                Z = np.array(as_numpy(K.rows(rows) if K.dtype == torch.float64 else K.widened(rows).to_dense()))
                 if roots is not None:
                     Z *= roots[rows]
                 Z = blas.dtrsm(1.0, T, Z.T, trans_a=1, overwrite_b=1)
