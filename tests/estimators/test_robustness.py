@@ -347,6 +347,16 @@ def test_an_interrupt_before_the_first_iteration_is_one():
     assert not hasattr(model, "coefficients_")
 
 
+def test_a_failed_fit_leaves_the_old_model():
+    model = gf.KernelRegressor(n_centers=20, random_state=0).fit(X, y)
+    before = model.predict(X)
+    with pytest.raises(ValueError, match="y"):
+        model.fit(X[:, :2], np.full(60, np.nan))
+    with pytest.raises(ValueError, match="penalty"):
+        model.set_params(penalty=-1.0).fit(X[:, :2], y)
+    np.testing.assert_array_equal(model.predict(X), before)
+
+
 def test_callbacks_of_scikit_learn_see_every_iteration_and_can_stop():
     pytest.importorskip("sklearn.callback")
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import numbers
 import warnings
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, Self, TypeVar, cast
 
 import numpy as np
 import torch
@@ -25,7 +26,7 @@ from gyrfalcon.losses import Loss, Squared
 from gyrfalcon.matrix import KernelMatrix
 from gyrfalcon.matrix.plan import default_budget
 from gyrfalcon.persistence import Savable, State, pack_points, unpack_points
-from gyrfalcon.solvers import LeastSquares, Record, Risk, Solution, automatic
+from gyrfalcon.solvers import LeastSquares, Record, Risk, Solution, Step, automatic
 from gyrfalcon.solvers.falkon import ROUNDING_SHARE
 from gyrfalcon.solvers.problem import as_numpy
 
@@ -35,6 +36,7 @@ from .length_scale import resolve_kernel
 from .monitor import Monitor
 
 Array = np.ndarray[Any, Any]
+Fit = TypeVar("Fit", bound=Callable[..., Any])
 
 AUTO_PENALTY = 0.01  # over the sum of the weights: a noise of a hundredth of the prior's variance
 WIDE_ROWS = 1 << 16  # rows converted to float64 together
@@ -204,10 +206,7 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
             except KeyboardInterrupt:
                 if monitor.latest is None:
                     raise
-                message = f"interrupted after {monitor.iteration} iterations"
-                warnings.warn(f"{message}: the model keeps what it had by then", Interrupted, stacklevel=4)
-                record = Record(solver=name, iterations=monitor.iteration, converged=False, message=message)
-                solution = Solution(*monitor.latest(), record)
+                solution = _interrupted(name, monitor.latest, Y.shape[1])
         if self.early_stopping and monitor.best is not None:
             solution = Solution(*monitor.best, solution.record)
         self.__dict__.update(attributes(solution.coefficients, solution.intercept))
@@ -338,6 +337,37 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
         columns = self.coefficients_.reshape(len(self.coefficients_), -1).shape[1]
         if self.centers_.shape != (len(self.coefficients_), self.n_features_in_) or intercept.size != columns:
             raise ValueError("the centres, coefficients and intercept do not fit together")
+
+
+def keeps_the_old_model(fit: Fit) -> Fit:
+    """Whatever ends a fit, an error or an interrupt, leaves the estimator as it was."""
+
+    @functools.wraps(fit)
+    def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
+        before = dict(self.__dict__)
+        try:
+            return fit(self, *args, **kwargs)
+        except BaseException:
+            own = {name for name in self.__dict__ if "callback" not in name}
+            for name in own - before.keys():
+                del self.__dict__[name]
+            self.__dict__.update({name: value for name, value in before.items() if "callback" not in name})
+            raise
+
+    return cast(Fit, wrapped)
+
+
+def _interrupted(solver: str, step: Step, outputs: int) -> Solution:
+    message = f"interrupted after {step.iteration} iterations"
+    warnings.warn(f"{message}: the model keeps what it had by then", Interrupted, stacklevel=6)
+    record = Record(
+        solver=solver,
+        iterations=step.iteration,
+        converged=False,
+        message=message,
+        objective=[step.objective / outputs] * outputs,
+    )
+    return Solution(*step.solution(), record)
 
 
 def _merge(Y: Array, weights: Array | None, group: Array, count: int) -> tuple[Array, Array, Array]:

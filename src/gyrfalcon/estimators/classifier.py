@@ -14,7 +14,7 @@ from torch import Tensor
 from gyrfalcon.losses import LOSSES, Coding, Exponential, Logistic, Loss, OneHot, Simplex, Softmax, Squared
 from gyrfalcon.persistence import State
 
-from .base import KernelEstimator
+from .base import KernelEstimator, keeps_the_old_model
 from .callbacks import with_callbacks
 from .data import as_kind, hand_back, names_of, read_labels, read_weights
 
@@ -111,6 +111,7 @@ early_stopping, validation_fraction, patience, warm_start, memory_budget, device
         self.verbose = verbose
 
     @with_callbacks  # type: ignore[untyped-decorator]
+    @keeps_the_old_model
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, X_val: Any = None, y_val: Any = None) -> Self:
         """Fit the classifier.
 

@@ -50,8 +50,7 @@ class Monitor:
         self.validate, self.patience, self.notify = validate, patience, notify
         self.errors: list[float] = []
         self.best: Coefficients | None = None
-        self.latest: Callable[[], Coefficients] | None = None
-        self.iteration = 0
+        self.latest: Step | None = None
         self.stopped = ""
         self._show = verbose and sys.stderr.isatty()
         self._began = time.monotonic()
@@ -67,7 +66,7 @@ class Monitor:
             self._bar.stop()
 
     def __call__(self, step: Step) -> bool:
-        self.iteration, self.latest = step.iteration, step.solution
+        self.latest = step
         if self.validate is not None:
             self._judge(step.solution())
         if self._show:
@@ -100,19 +99,19 @@ class Monitor:
             self._bar = Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True)
             self._task = self._bar.add_task("fit", total=self.total, shown="")
             self._bar.start()
-        left = self._iterations_left(residual)
-        shown = [f"iteration {self.iteration}", f"objective {step.objective:.6g}"]
+        left = self._iterations_left(step.iteration, residual)
+        shown = [f"iteration {step.iteration}", f"objective {step.objective:.6g}"]
         shown += [f"validation error {self.errors[-1]:.4g}"] if self.errors else []
-        if self.iteration > 1:
-            shown.append(f"about {left * (now - self._first[0]) / (self.iteration - 1):.0f} s left")
+        if step.iteration > 1:
+            shown.append(f"about {left * (now - self._first[0]) / (step.iteration - 1):.0f} s left")
         self._bar.update(
-            self._task, completed=self.iteration, total=self.iteration + left, shown=" · ".join(shown), refresh=True
+            self._task, completed=step.iteration, total=step.iteration + left, shown=" · ".join(shown), refresh=True
         )
 
-    def _iterations_left(self, residual: float) -> int:
+    def _iterations_left(self, iteration: int, residual: float) -> int:
         """From the rate at which the residual has fallen so far."""
-        most = self.total - self.iteration
-        if self._first is None or self.iteration < 2 or not 0 < residual < self._first[1]:
+        most = self.total - iteration
+        if self._first is None or iteration < 2 or not 0 < residual < self._first[1]:
             return most
-        rate = math.log(self._first[1] / residual) / (self.iteration - 1)
+        rate = math.log(self._first[1] / residual) / (iteration - 1)
         return max(0, min(most, math.ceil(math.log(max(residual / self.residual, 1)) / rate)))

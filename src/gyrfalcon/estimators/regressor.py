@@ -16,7 +16,7 @@ from gyrfalcon.solvers import LeastSquares, Risk, Solution
 from gyrfalcon.solvers.features import Features
 from gyrfalcon.solvers.problem import as_numpy
 
-from .base import KernelEstimator
+from .base import KernelEstimator, keeps_the_old_model
 from .callbacks import with_callbacks
 from .data import as_kind, hand_back, names_of, read_points, read_targets, read_weights
 from .posterior import Posterior
@@ -51,8 +51,8 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
     fit_intercept : bool
         Whether to fit b, which is not penalised.
     tolerance : float, optional
-        For falkon, the part of itself that the objective must still fall by in five iterations (default 1e-3); for
-        newton, the gradient relative to that of f = 0 (default 1e-6).
+        For falkon, the part of itself by which the objective may still be expected to fall (default 1e-3); for newton,
+        the gradient relative to that of f = 0 (default 1e-6).
     max_iterations : int
     early_stopping : bool
         Whether to stop when the error on validation data no longer falls: a part of the rows set aside, or
@@ -147,6 +147,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
         self.verbose = verbose
 
     @with_callbacks  # type: ignore[untyped-decorator]
+    @keeps_the_old_model
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, X_val: Any = None, y_val: Any = None) -> Self:
         """Fit the regression.
 

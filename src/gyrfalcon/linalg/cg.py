@@ -12,7 +12,7 @@ Array = np.ndarray[Any, Any]
 
 
 ROUNDING = 1e-12  # relative rise of a value that counts as one
-DELAY = 5  # iterations over which the fall of the energy is taken for what is still to come
+WINDOW = 3  # iterations over which falls of the value are compared
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,7 @@ def conjugate_gradients(
     over. Of the iterates looked at in this way, and the last, the best is returned.
 
     If `values_at_zero` are given, what is minimised is those plus xᵀA x - 2 bᵀx, of which the minimum is positive, and
-    a column stops when the last five iterations lowered it by less than `tolerance` times itself. That fall is, in
-    exact arithmetic, a lower bound of the squared error five iterations ago, in the norm of A, and close to it.
+    a column stops when the value is expected to fall by less than `tolerance` times itself in all iterations to come.
 
     Parameters
     ----------
@@ -123,9 +122,9 @@ def conjugate_gradients(
             break
         if values_at_zero is None:
             done |= history[-1] <= tolerance
-        elif iteration >= DELAY:
+        elif iteration >= 2 * WINDOW:
             least = np.maximum(values[-1], np.finfo(float).eps * zero)
-            done |= values[-1 - DELAY] - values[-1] <= tolerance * least
+            done |= _still_to_fall(values) <= tolerance * least
         done &= ~rounded
         active &= ~done & ~rounded
     if checked:
@@ -136,3 +135,12 @@ def conjugate_gradients(
         x, residual = np.where(kept, x, best), np.where(kept, residual, best_residual)
         values[-1] = np.where(kept, values[-1], best_value)
     return CGResult(x, residual, np.array(history), np.array(values), done, rounded)
+
+
+def _still_to_fall(values: list[Array]) -> Array:
+    """How much lower each value will get, if the falls go on as the last two did, by the same factor each time."""
+    earlier, later = (values[-1 - (k + 1) * WINDOW] - values[-1 - k * WINDOW] for k in (1, 0))
+    ratio = later / np.where(earlier > 0, earlier, 1.0)
+    slowing = (earlier > 0) & (ratio < 1)
+    remaining = np.where(slowing, later * ratio / np.where(slowing, 1 - ratio, 1.0), np.inf)
+    return np.where(later > 0, remaining, 0.0)

@@ -314,7 +314,7 @@ class KernelMatrix:
         return self._out(self._block(0, self.shape[0]))
 
     def between_centers(self) -> np.ndarray[Any, Any]:
-        """k(C, C), dense and in float64 whatever the type of C: what solvers factor.
+        """k(C, C), dense, in Fortran order and in float64 whatever the type of C: what solvers factor in place.
 
         >>> import numpy as np, gyrfalcon as gf
         >>> gf.KernelMatrix("linear", np.ones((5, 1), np.float32), np.array([[1], [2]], np.float32)).between_centers()
@@ -327,7 +327,7 @@ class KernelMatrix:
             C = self.C.detach().cpu().double()
         with torch.no_grad():
             dense = KernelMatrix(self.kernel, C)._block(0, C.shape[0])
-        return np.asarray(dense.numpy())
+        return np.asarray(dense.numpy().T)
 
     def diag(self) -> Any:
         """The main diagonal, k(xᵢ, cᵢ) for i below min(n, m).

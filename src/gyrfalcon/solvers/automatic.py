@@ -22,12 +22,12 @@ SOLVERS: dict[str, Callable[..., Solution]] = {"direct": direct, "exact": exact,
 TOLERANCE = {"direct": 0.0, "exact": 0.0, "falkon": 1e-3, "newton": 1e-6}
 
 
-# Nanoseconds on two cores, from `python -m benchmarks choice`. Only ratios matter: other machines may differ by a factor.
+# Nanoseconds on two cores, from `python -m benchmarks choice`. Only ratios matter: machines may differ by a factor.
 ENTRY = {torch.float32: 0.3, torch.float64: 0.75}  # of K, made in passing
 FEATURE = {torch.float32: 0.021, torch.float64: 0.036}  # more for each feature
 OUTPUT = {torch.float32: 0.2, torch.float64: 0.27}  # more for each further output
 KEPT, KEPT_OUTPUT = 2.2, 1.4  # an entry of a K that is kept, and each further output
-PASS = 2e6  # of every pass, whatever its size
+PASS = 1.5e6  # of every pass, whatever its size
 STORED = 2.0  # an entry that is written down
 FLOP = 0.0154  # in large products of float64 matrices
 SMALL_PRODUCTS = 300  # the size at which they reach half of that
@@ -80,7 +80,7 @@ def falkon_seconds(problem: LeastSquares, max_iterations: int) -> float:
 def expected_iterations(features: float, penalty: float) -> float:
     """From experience: more where the spectrum falls fast, with few features and small penalties."""
     digits = np.log10(1 / max(penalty, 1e-12))
-    return float((10 + 70 * max(features, 1) ** -0.55) * np.clip(digits / 6, 0.3, 2.0))
+    return float((8 + 85 * max(features, 1) ** -0.6) * np.clip(digits / 6, 0.3, 2.0))
 
 
 def _features(problem: LeastSquares) -> float:

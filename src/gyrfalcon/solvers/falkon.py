@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gyrfalcon.linalg.cg import DELAY, CGResult, conjugate_gradients
+from gyrfalcon.linalg.cg import WINDOW, CGResult, conjugate_gradients
 from gyrfalcon.linalg.triangles import TrianglePair
 
 from .features import KEPT_JITTER, excess
@@ -66,8 +66,8 @@ def falkon(
     ----------
     problem : LeastSquares
     tolerance : float
-        An output is done when the objective fell by less than this part of itself over the last five iterations,
-        which is what it is then about to lose in all the rest.
+        An output is done when its objective is expected to fall by less than this part of itself in all iterations to
+        come, from how it fell in the last six.
     max_iterations : int
     start : tensor of shape (m, t), optional
         Coefficients to begin from.
@@ -116,7 +116,7 @@ def falkon(
     beta = coefficients(result.solution)
     left = max_iterations - result.iterations
     drowned = bool(result.rounded.any()) or _drowned(beta, result.values[-1], scale)
-    if K.dtype == torch.float32 and drowned and left > DELAY and not stopped:
+    if K.dtype == torch.float32 and drowned and left > 2 * WINDOW and not stopped:
         wide = problem.widened()
         if wide is not None:
             rest = falkon(

@@ -1,0 +1,84 @@
+"""The choice of a solver: what must hold whatever its constants; `python -m benchmarks choice` takes the time."""
+
+import numpy as np
+import pytest
+import torch
+
+from gyrfalcon import KernelMatrix
+from gyrfalcon.kernels import Gaussian
+from gyrfalcon.losses import LOSSES
+from gyrfalcon.solvers import LeastSquares, Risk, automatic, choose
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def problem(n, m, d=5, t=1, penalty=1e-6, dtype=torch.float64):
+    """Points that take no memory: only their shapes are looked at."""
+    X = torch.zeros(1, 1, dtype=dtype).expand(n, d)
+    K = KernelMatrix(Gaussian(), X, None if m is None else X[:m], memory_budget=10**9)
+    return LeastSquares(K, torch.zeros(1, 1, dtype=dtype).expand(n, t), penalty)
+
+
+def test_every_loss_but_the_squared_goes_to_newton():
+    K = KernelMatrix(Gaussian(), torch.zeros(4, 1, dtype=torch.float64))
+    for name, loss in LOSSES.items():
+        Y = {"softmax": torch.eye(2).repeat(2, 1)}.get(name, torch.ones(4, 1)).double()
+        solver, reason = choose(Risk(K, Y, 1e-3, loss))
+        assert solver == "newton"
+        assert name in reason
+
+
+@pytest.mark.parametrize(
+    ("shape", "solver"),
+    [
+        ({"n": 500, "m": None}, "exact"),
+        ({"n": 3000, "m": None}, "exact"),
+        ({"n": 2000, "m": 100}, "direct"),
+        ({"n": 100_000, "m": 100}, "direct"),
+        ({"n": 50_000, "m": 500, "t": 10}, "direct"),
+        ({"n": 1_000_000, "m": 3000, "dtype": torch.float32}, "falkon"),
+        ({"n": 100_000, "m": 2000}, "falkon"),
+        ({"n": 100_000, "m": 2000, "dtype": torch.float32}, "falkon"),
+    ],
+)
+def test_clear_cases(shape, solver):
+    found, reason = choose(problem(**shape))
+    assert found == solver
+    assert reason
+
+
+@pytest.mark.parametrize("cost", [automatic.direct_seconds, lambda p: automatic.falkon_seconds(p, 100)])
+@pytest.mark.parametrize("grown", [{"n": 20_000}, {"m": 2000}, {"d": 20}, {"t": 20}])
+def test_more_work_never_costs_less(cost, grown):
+    base = {"n": 10_000, "m": 1000, "d": 10, "t": 2}
+    if "d" in grown and cost is not automatic.direct_seconds:
+        pytest.skip("more features make fewer iterations")
+    assert cost(problem(**{**base, **grown})) >= cost(problem(**base))
+
+
+def test_more_outputs_and_smaller_penalties_favour_the_direct_solver():
+    def ratio(**more):
+        case = problem(20_000, 500, **more)
+        return automatic.falkon_seconds(case, 100) / automatic.direct_seconds(case)
+
+    assert ratio(t=20) > ratio(t=1)
+    assert ratio(penalty=1e-9) > ratio(penalty=1e-3)
+
+
+def test_the_choice_is_solved_and_told():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(400, 2))
+    K = KernelMatrix(Gaussian(), X, X[:50])
+    least_squares = LeastSquares(K, torch.from_numpy(np.sin(X[:, :1])), 1e-6)
+    answers = {
+        name: automatic.solve(least_squares, name, tolerance=1e-10, max_iterations=500).coefficients
+        for name in ("direct", "falkon", "newton")
+    }
+    for name, found in answers.items():
+        gap = (K @ found.numpy()) - (K @ answers["direct"].numpy())
+        assert np.abs(gap).max() < 1e-6, name
+    with pytest.raises(ValueError, match="every distinct point"):
+        automatic.solve(least_squares, "exact", tolerance=0, max_iterations=1)
+    risk = Risk(K, torch.ones(400, 1, dtype=torch.float64), 1e-3, LOSSES["logistic"])
+    with pytest.raises(ValueError, match="least squares only"):
+        automatic.solve(risk, "direct", tolerance=0, max_iterations=1)
