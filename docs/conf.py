@@ -12,3 +12,4 @@ autosummary_generate = True
 autodoc_typehints = "none"
 autodoc_default_options = {"members": True, "member-order": "bysource"}
 exclude_patterns = ["_build"]
+suppress_warnings = ["ref.term", "ref.ref"]  # inherited docstrings of scikit-learn refer to its own glossary

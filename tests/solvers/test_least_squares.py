@@ -124,7 +124,7 @@ def test_warm_start_begins_at_the_answer():
     first = falkon(make(), tolerance=1e-10)
     again = falkon(make(), tolerance=1e-6, start=first.coefficients)
     assert first.record.iterations > 10
-    assert again.record.iterations == 6  # what it takes to see that nothing moves
+    assert again.record.iterations <= 8  # what it takes to see that nothing moves
 
 
 def test_the_callback_sees_coefficients_and_can_stop():

@@ -67,7 +67,8 @@ def conjugate_gradients(
     over. Of the iterates looked at in this way, and the last, the best is returned.
 
     If `values_at_zero` are given, what is minimised is those plus xᵀA x - 2 bᵀx, of which the minimum is positive, and
-    a column stops when the value is expected to fall by less than `tolerance` times itself in all iterations to come.
+    a column stops when the value is expected, three times in a row, to fall by less than `tolerance` times itself in
+    all iterations to come.
 
     Parameters
     ----------
@@ -92,7 +93,7 @@ def conjugate_gradients(
     values = [zero - np.einsum("ij,ij->j", x, right + residual)]
     best, best_residual, best_value = x.copy(), residual.copy(), values[0]  # of those x whose residual is b - A x
     done = history[0] <= (tolerance if values_at_zero is None else 0.0)
-    rounded = np.zeros_like(done)
+    rounded, calm = np.zeros_like(done), np.zeros(len(done), dtype=int)
     active = ~done
     iteration, checked = 0, 0
     while iteration < max_iterations and active.any():
@@ -124,7 +125,8 @@ def conjugate_gradients(
             done |= history[-1] <= tolerance
         elif iteration >= 2 * WINDOW:
             least = np.maximum(values[-1], np.finfo(float).eps * zero)
-            done |= _still_to_fall(values) <= tolerance * least
+            calm = np.where(_still_to_fall(values) <= tolerance * least, calm + 1, 0)
+            done |= calm >= WINDOW
         done &= ~rounded
         active &= ~done & ~rounded
     if checked:
