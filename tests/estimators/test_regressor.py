@@ -96,6 +96,25 @@ def test_deviation_with_centers_is_that_of_the_projected_process(solver):
     np.testing.assert_allclose(model.predict(NEW, return_std=True)[1], expected, rtol=1e-4)
 
 
+def test_deviation_of_float32_data_is_that_of_float64():
+    rows = np.random.default_rng(1).uniform(-3, 3, (800, 2)).astype(np.float32)
+    targets = np.sin(rows[:, 0])
+    deviations = [
+        gf.KernelRegressor(gf.kernels.Gaussian(2.0), centers=points[:200], penalty=1e-6, solver="direct")
+        .fit(points, targets.astype(np.float64))
+        .predict(points + points.dtype.type(0.5), return_std=True)[1]
+        for points in (rows, rows.astype(np.float64))
+    ]
+    np.testing.assert_allclose(*deviations, rtol=1e-3)
+
+
+def test_memory_maps_are_read_as_arrays(tmp_path):
+    np.save(tmp_path / "X.npy", X)
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    fits = [gf.KernelRegressor(n_centers=40, random_state=0).fit(points, Y).predict(points) for points in (X, mapped)]
+    np.testing.assert_array_equal(*fits)
+
+
 def test_deviation_covers_new_observations():
     rows = np.random.default_rng(1).uniform(-3, 3, (6000, 1))
     y = np.sin(rows[:, 0]) + 0.3 * np.random.default_rng(2).normal(size=6000)

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from gyrfalcon import centers as center_rules
 from gyrfalcon.arrays import Points, as_points, device_of, to_tensor, torch_dtype
+from gyrfalcon.centers.rows import take
 from gyrfalcon.kernels import Kernel
 from gyrfalcon.losses import Loss, Squared
 from gyrfalcon.matrix import KernelMatrix
@@ -144,8 +145,8 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
         kept, held_rows = train_test_split(rows, test_size=held, random_state=seed, stratify=strata)
         kept = np.sort(kept)
         part = None if weights is None else weights[held_rows]
-        held_out = (_take(points, held_rows), y[held_rows], part)
-        return _take(points, kept), y[kept], None if weights is None else weights[kept], held_out
+        held_out = (take(points, held_rows), y[held_rows], part)
+        return take(points, kept), y[kept], None if weights is None else weights[kept], held_out
 
     def _fit_outputs(
         self,
@@ -378,10 +379,6 @@ def _merge(Y: Array, weights: Array | None, group: Array, count: int) -> tuple[A
     summed = np.bincount(group, w, minlength=count)
     means = np.stack([np.bincount(group, w * column, minlength=count) for column in Y.T], 1) / summed[:, None]
     return means, summed, w @ (Y - means[group]) ** 2 / w.sum()
-
-
-def _take(points: Any, index: Array) -> Any:
-    return points[torch.from_numpy(index).to(points.device)] if isinstance(points, Tensor) else points[index]
 
 
 def _number(value: Any, name: str, *, least: float) -> float:

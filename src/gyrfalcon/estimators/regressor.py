@@ -269,7 +269,8 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
         K = KernelMatrix(self.kernel_, points, self.centers_, memory_budget=self.memory_budget)
         if self._posterior is None:
             self._posterior = Posterior(*self._moments(), self.penalty_)
-        return self._posterior.variance(lambda at: as_numpy(K.rows(at)), K.prior_diagonal())
+        # In float64: small pivots of T would magnify the rounding of float32 entries.
+        return self._posterior.variance(lambda at: as_numpy(K.widened(at).to_dense()), K.prior_diagonal())
 
     def _moments(self) -> tuple[Array, Array]:
         if "moments" in self._evidence:

@@ -22,8 +22,6 @@ class CGResult:
     Attributes
     ----------
     solution : array of shape (m, t)
-    residual : array of shape (m, t)
-        b - A x.
     residuals : array of shape (iterations + 1, t)
         Relative norms of b - A x at the start and after each iteration.
     values : array of shape (iterations + 1, t)
@@ -34,7 +32,6 @@ class CGResult:
     """
 
     solution: Array
-    residual: Array
     residuals: Array
     values: Array
     converged: Array
@@ -91,7 +88,7 @@ def conjugate_gradients(
     squared = np.einsum("ij,ij->j", residual, residual)
     history = [np.sqrt(squared) / scale]
     values = [zero - np.einsum("ij,ij->j", x, right + residual)]
-    best, best_residual, best_value = x.copy(), residual.copy(), values[0]  # of those x whose residual is b - A x
+    best, best_value = x.copy(), values[0]  # of those x whose residual is b - A x
     done = history[0] <= (tolerance if values_at_zero is None else 0.0)
     rounded, calm = np.zeros_like(done), np.zeros(len(done), dtype=int)
     active = ~done
@@ -110,7 +107,6 @@ def conjugate_gradients(
             value = zero - np.einsum("ij,ij->j", x, right + residual)
             better = value < best_value
             best = np.where(better, x, best)
-            best_residual = np.where(better, residual, best_residual)
             best_value = np.where(better, value, best_value)
             rounded |= active & ~better
         fresh = np.where(active, np.einsum("ij,ij->j", residual, residual), squared)
@@ -131,12 +127,11 @@ def conjugate_gradients(
         active &= ~done & ~rounded
     if checked:
         if checked < iteration:
-            residual = right - operator(x)
-            values[-1] = zero - np.einsum("ij,ij->j", x, right + residual)
+            values[-1] = zero - np.einsum("ij,ij->j", x, 2 * right - operator(x))
         kept = values[-1] <= best_value
-        x, residual = np.where(kept, x, best), np.where(kept, residual, best_residual)
+        x = np.where(kept, x, best)
         values[-1] = np.where(kept, values[-1], best_value)
-    return CGResult(x, residual, np.array(history), np.array(values), done, rounded)
+    return CGResult(x, np.array(history), np.array(values), done, rounded)
 
 
 def _still_to_fall(values: list[Array]) -> Array:
