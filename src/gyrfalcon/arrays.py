@@ -114,6 +114,19 @@ def to_tensor(array: Dense) -> Tensor:
     return torch.from_numpy(array)
 
 
+def as_kind(points: Any, like: Any) -> Any:
+    """The points as the kind, type and device of others: an array, a tensor or CSR."""
+    if isinstance(like, Tensor):
+        dense = points.toarray() if sparse.issparse(points) else points
+        return to_tensor(dense).detach().to(like.device, like.dtype)
+    if isinstance(points, Tensor):
+        points = points.detach().cpu().numpy()
+    points = points.astype(like.dtype, copy=False)
+    if sparse.issparse(like):
+        return sparse.csr_array(points)
+    return points.toarray() if sparse.issparse(points) else points
+
+
 def as_vectors(value: Any, name: str, rows: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     """`rows` numbers, or that many rows of them, as a matrix with one column per right-hand side.
 

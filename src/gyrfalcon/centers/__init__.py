@@ -6,10 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy import sparse
-from torch import Tensor
 
-from gyrfalcon.arrays import Points, as_points, device_of, to_tensor
+from gyrfalcon.arrays import Points, as_kind, as_points
 from gyrfalcon.kernels import Kernel
 
 from .automatic import automatic_count
@@ -17,7 +15,7 @@ from .distinct import distinct, without_duplicates
 from .kmeans import kmeans
 from .leverage import leverage, leverage_scores
 from .pivoted import pivoted
-from .rows import Array, checked_count, eligible, on_host
+from .rows import Array, checked_count, eligible
 from .uniform import uniform
 
 __all__ = [
@@ -99,10 +97,4 @@ def _like(X: Points, centers: Any) -> Points:
     points = as_points(centers, "centers")
     if points.shape[0] == 0 or points.shape[1] != X.shape[1]:
         raise ValueError(f"centers must have rows of {X.shape[1]} features, as X has, got shape {tuple(points.shape)}")
-    if isinstance(X, sparse.csr_array):
-        return sparse.csr_array(on_host(points)).astype(X.dtype)
-    if isinstance(points, sparse.csr_array):
-        points = points.toarray()
-    if isinstance(X, Tensor):
-        return (points.detach() if isinstance(points, Tensor) else to_tensor(points)).to(device_of(X), X.dtype)
-    return on_host(points).astype(X.dtype, copy=False)
+    return as_kind(points, X)

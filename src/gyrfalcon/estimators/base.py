@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from gyrfalcon import centers as center_rules
-from gyrfalcon.arrays import Points, as_points, device_of, to_tensor, torch_dtype
+from gyrfalcon.arrays import Points, as_kind, as_points, device_of, to_tensor, torch_dtype
 from gyrfalcon.centers.rows import take
 from gyrfalcon.kernels import Kernel
 from gyrfalcon.losses import Loss, Squared
@@ -32,7 +32,7 @@ from gyrfalcon.solvers.falkon import ROUNDING_SHARE
 from gyrfalcon.solvers.problem import as_numpy
 
 from .callbacks import CallbackSupportMixin, callbacks_end, tell_callbacks
-from .data import as_kind, read_points
+from .data import read_points
 from .length_scale import resolve_kernel
 from .monitor import Monitor
 

@@ -11,12 +11,13 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from torch import Tensor
 
+from gyrfalcon.arrays import as_kind
 from gyrfalcon.losses import LOSSES, Coding, Exponential, Logistic, Loss, OneHot, Simplex, Softmax, Squared
 from gyrfalcon.persistence import State
 
 from .base import KernelEstimator, keeps_the_old_model
 from .callbacks import with_callbacks
-from .data import as_kind, hand_back, names_of, read_labels, read_weights
+from .data import hand_back, names_of, read_labels, read_weights
 
 Array = np.ndarray[Any, Any]
 

@@ -13,7 +13,7 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import _check_sample_weight, check_array, column_or_1d, validate_data
 from torch import Tensor
 
-from gyrfalcon.arrays import Points, as_points, to_tensor
+from gyrfalcon.arrays import Points, as_points
 
 Array = np.ndarray[Any, Any]
 
@@ -33,19 +33,6 @@ def read_points(estimator: BaseEstimator, X: Any, *, reset: bool) -> Points:
 def _header(tensor: Tensor) -> Array:
     """An array of the same shape that takes no memory: for counting features."""
     return np.broadcast_to(np.zeros(1), tuple(tensor.shape))
-
-
-def as_kind(points: Any, like: Any) -> Any:
-    """The points as the kind, type and device of others: an array, a tensor or CSR."""
-    if isinstance(like, Tensor):
-        dense = points.toarray() if sparse.issparse(points) else points
-        return to_tensor(dense).to(like.device, like.dtype)
-    if isinstance(points, Tensor):
-        points = points.cpu().numpy()
-    points = points.astype(like.dtype, copy=False)
-    if sparse.issparse(like):
-        return sparse.csr_array(points)
-    return points.toarray() if sparse.issparse(points) else points
 
 
 def read_targets(y: Any, *, rows: int) -> Array:

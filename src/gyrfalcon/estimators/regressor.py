@@ -9,6 +9,7 @@ import torch
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from torch import Tensor
 
+from gyrfalcon.arrays import as_kind
 from gyrfalcon.losses import Loss, Robust, Squared
 from gyrfalcon.matrix import KernelMatrix
 from gyrfalcon.persistence import State
@@ -18,7 +19,7 @@ from gyrfalcon.solvers.problem import as_numpy
 
 from .base import KernelEstimator, keeps_the_old_model
 from .callbacks import with_callbacks
-from .data import as_kind, hand_back, names_of, read_points, read_targets, read_weights
+from .data import hand_back, names_of, read_points, read_targets, read_weights
 from .posterior import Posterior
 
 Array = np.ndarray[Any, Any]
