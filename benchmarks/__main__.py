@@ -6,7 +6,23 @@ import argparse
 import time
 from pathlib import Path
 
-from . import choice, demo, gram, machine, memory, mnist, precision, product, regressor, report, sparse
+from . import (
+    choice,
+    demo,
+    gaussian_processes,
+    gradient,
+    gram,
+    machine,
+    memory,
+    mnist,
+    objectives,
+    precision,
+    product,
+    regressor,
+    report,
+    sparse,
+    tuning_step,
+)
 
 
 def main() -> None:
@@ -16,6 +32,8 @@ def main() -> None:
     match arguments.command:
         case "product":
             run_product(arguments.out, arguments.quick)
+        case "gradient":
+            gradient.run(arguments.quick)
         case "memory":
             memory.run()
         case "sparse":
@@ -28,13 +46,20 @@ def main() -> None:
             choice.run(arguments.quick)
         case "mnist":
             mnist.run(arguments.quick, arguments.penalty)
+        case "objectives":
+            objectives.run(arguments.quick)
+        case "gpytorch":
+            gaussian_processes.run(arguments.quick)
+        case "tuning_step":
+            tuning_step.run()
         case "demo":
             demo.run(arguments.quick)
         case "all":
             run_product(report.PRODUCT, quick=False)
             memory.run()
             sparse.run()
-            for benchmark in (precision, regressor, choice, mnist):
+            tuning_step.run()
+            for benchmark in (gradient, precision, regressor, choice, mnist):
                 benchmark.run(quick=False)
     if getattr(arguments, "quick", False):
         print("\n--quick: sizes so small that met and MISSED mean nothing")
@@ -50,6 +75,11 @@ def _parser() -> argparse.ArgumentParser:
         "product", parents=[quick], help="K(X, C) @ V: time per entry, ratios over peers, share of the roofline"
     )
     one.add_argument("--out", type=Path, default=report.PRODUCT, help="JSON file to write (default: %(default)s)")
+    commands.add_parser(
+        "gradient",
+        parents=[quick],
+        help="derivatives in centres and length scales, beside the product and autograd",
+    )
     commands.add_parser("memory", help="peak memory of a product with two million rows; time against n")
     commands.add_parser("sparse", help="sparse points with a million features, beside SciPy")
     commands.add_parser("precision", parents=[quick], help="float32 beside float64 for small penalties: error and time")
@@ -59,8 +89,14 @@ def _parser() -> argparse.ArgumentParser:
         "mnist", parents=[quick], help=f"accuracy beside published numbers; data from the folder in ${mnist.VARIABLE}"
     )
     images.add_argument("--penalty", type=float, default=mnist.PENALTY, help="(default: %(default)s)")
+    data = f"data from the folder in ${mnist.VARIABLE}"
+    commands.add_parser(
+        "objectives", parents=[quick], help=f"test errors that each objective of tuning leads to; {data}"
+    )
+    commands.add_parser("gpytorch", parents=[quick], help=f"a tuned model beside GPyTorch's SGPR and SVGP; {data}")
+    commands.add_parser("tuning_step", help="memory and time of one step of tuning on half a million rows")
     commands.add_parser("demo", parents=[quick], help="models and products beside their peers, as report/index.html")
-    commands.add_parser("all", help="all but the demo")
+    commands.add_parser("all", help="all but objectives, gpytorch and the demo")
     return parser
 
 

@@ -23,7 +23,7 @@ def set_threads() -> None:
 def describe() -> dict[str, Any]:
     """The machine, the software and the hour, for the JSON report."""
     plan = gf.KernelMatrix("gaussian", np.zeros((2, 2), dtype=np.float32)).plan()
-    packages = ("gyrfalcon", "torch", "numpy", "scipy", "pykeops")
+    packages = ("gyrfalcon", "torch", "numpy", "scipy", "pykeops", "gpytorch")
     return {
         "cpu": _cpu_model(),
         "cpus": os.cpu_count(),

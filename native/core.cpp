@@ -1,20 +1,12 @@
-// Packs the data, cuts the rows into blocks, hands the blocks to threads and sums what they return.
+// Products: packs the data, cuts the rows into blocks, hands the blocks to threads and sums what they return.
 
 #include "core.hpp"
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <cmath>
-#include <cstdlib>
-#include <cstring>
-#include <exception>
-#include <limits>
-#include <memory>
-#include <new>
-#include <string_view>
-#include <thread>
 
+#include "buffer.hpp"
+#include "packing.hpp"
+#include "parallel.hpp"
 #include "tile.hpp"
 
 namespace gyrfalcon {
@@ -22,152 +14,11 @@ namespace {
 
 using std::size_t;
 
-constexpr size_t cache_line = 64;
 constexpr size_t narrow_rows = 24;          // rows of a block, a multiple of every row_panel: few where the exponential
 constexpr size_t wide_rows = 96;            // dominates, many where C would otherwise stream past too often
 constexpr size_t tile_bytes = 12 << 10;     // of 24 rows: a tile stays in the first-level cache, or in the second
 constexpr size_t tiles_per_gather = 64;     // sums over centres leave the narrow type that often
-constexpr size_t most_segments = 64;     // partial sums; a fixed number makes the result independent of the threads
-constexpr auto patience = std::chrono::milliseconds(50);
-
-constexpr size_t round_up(size_t value, size_t multiple) { return (value + multiple - 1) / multiple * multiple; }
-
-template <class T>
-class Buffer {
-   public:
-    explicit Buffer(size_t count) : data_(count ? allocate(count) : nullptr) {
-        if (count) std::memset(static_cast<void*>(data_.get()), 0, count * sizeof(T));
-    }
-    T* data() { return data_.get(); }
-    const T* data() const { return data_.get(); }
-
-   private:
-    struct Free {
-        void operator()(T* p) const { ::operator delete(p, std::align_val_t{cache_line}); }
-    };
-    static T* allocate(size_t count) {
-        if (count > std::numeric_limits<size_t>::max() / sizeof(T)) throw std::bad_alloc();
-        return static_cast<T*>(::operator new(count * sizeof(T), std::align_val_t{cache_line}));
-    }
-    std::unique_ptr<T, Free> data_;
-};
-
-bool supported([[maybe_unused]] std::string_view name) {
-#if defined(GYRFALCON_X86)
-    if (name == "avx512") return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq");
-    if (name == "avx2") return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-#endif
-    return false;
-}
-
-// The widest set this processor has, or the one GYRFALCON_SIMD names if the processor has it.
-template <class T>
-const InstructionSet<T>& chosen() {
-    static const InstructionSet<T>* const set = [] {
-#if defined(GYRFALCON_X86)
-        const char* wish = std::getenv("GYRFALCON_SIMD");
-        for (const InstructionSet<T>* candidate : {&avx512<T>(), &avx2<T>()})
-            if (supported(candidate->name) && (!wish || std::string_view(wish) == candidate->name)) return candidate;
-#endif
-        return &baseline<T>();
-    }();
-    return *set;
-}
-
-// Calls work(index) for every index below count, on up to `threads` threads. Indices are taken in order, so a
-// caller that must be bit-identical only has to keep the results of different indices apart.
-template <class Work>
-void parallel(size_t count, const Execution& execution, const Work& work) {
-    std::atomic<size_t> next{0};
-    std::atomic<bool> stopped{false};
-    std::exception_ptr failure;
-    std::atomic_flag failed = ATOMIC_FLAG_INIT;
-    auto loop = [&](bool asks) {
-        try {
-            auto workspace = work.workspace();
-            auto asked = std::chrono::steady_clock::now();
-            auto stop = [&] {
-                if (asks && execution.interrupted && std::chrono::steady_clock::now() - asked > patience) {
-                    if (execution.interrupted()) stopped = true;
-                    asked = std::chrono::steady_clock::now();
-                }
-                return stopped.load(std::memory_order_relaxed);
-            };
-            for (size_t i = next++; i < count && !stop(); i = next++) work(workspace, i, stop);
-        } catch (...) {
-            if (!failed.test_and_set()) failure = std::current_exception();
-            stopped = true;
-        }
-    };
-    const size_t helpers = std::min<size_t>(count, static_cast<size_t>(std::max(execution.threads, 1)));
-    std::vector<std::thread> threads;
-    for (size_t i = 1; i < helpers; ++i) {
-        try {
-            threads.emplace_back(loop, false);
-        } catch (const std::system_error&) {
-            break;  // no more threads to be had: the ones there are do the work
-        }
-    }
-    loop(true);
-    for (auto& thread : threads) thread.join();
-    if (failure) std::rethrow_exception(failure);
-    if (stopped) throw Interrupted{};
-}
-
-// Writes points [first, first + count) of `source` as panels of `panel` points, zero-padded, and their squared norms.
-template <class T>
-class Packer {
-   public:
-    explicit Packer(const Leaf& leaf, size_t inputs) : leaf_(leaf), input_(inputs), mapped_(leaf.width) {}
-
-    void operator()(Strided<const T> source, size_t first, size_t count, size_t panel, T* out, T* norm) {
-        const size_t width = leaf_.width;
-        const double most = static_cast<double>(std::numeric_limits<T>::max()) / 4;  // differences stay finite
-        for (size_t i = 0; i < round_up(count, panel); ++i) {
-            T* point = out + i / panel * panel * width + i % panel;
-            double squared = 0;
-            if (i < count) map(source, first + i);
-            for (size_t k = 0; k < width; ++k) {
-                double value = i < count ? mapped_[k] : 0;
-                if (is_radial(leaf_.family)) value = std::clamp(value, -most, most);
-                const T rounded = static_cast<T>(value);
-                point[k * panel] = rounded;
-                squared += static_cast<double>(rounded) * static_cast<double>(rounded);
-            }
-            norm[i] = static_cast<T>(squared);
-        }
-    }
-
-   private:
-    void map(Strided<const T> source, size_t i) {
-        const size_t inputs = source.columns;
-        const double* shift = leaf_.shift.data();
-        if (inputs != 0 && source.column_stride == 1) {  // without columns there may be no memory to point at
-            const T* x = &source(i, 0);
-            for (size_t k = 0; k < inputs; ++k) input_[k] = static_cast<double>(x[k]) - shift[k];
-        } else {
-            for (size_t k = 0; k < inputs; ++k) input_[k] = static_cast<double>(source(i, k)) - shift[k];
-        }
-        if (!leaf_.has_matrix) {
-            for (size_t k = 0; k < inputs; ++k) mapped_[k] = input_[k] * leaf_.scale[k];
-            return;
-        }
-        std::fill(mapped_.begin(), mapped_.end(), 0.0);
-        for (size_t k = 0; k < inputs; ++k) {
-            const double value = input_[k], *row = leaf_.scale.data() + k * leaf_.width;
-            for (size_t l = 0; l < leaf_.width; ++l) mapped_[l] += value * row[l];
-        }
-    }
-
-    const Leaf& leaf_;
-    std::vector<double> input_, mapped_;
-};
-
-template <class T>
-struct Packed {
-    Buffer<T> points, norms;
-    Packed(size_t count, size_t width) : points(count * width), norms(count) {}
-};
+constexpr size_t most_segments = 64;        // unless there are more threads
 
 size_t stack_depth(const Program& program) {
     size_t depth = 0, deepest = 1;
@@ -190,7 +41,7 @@ class Product {
     Product(const Request<T>& request, const Execution& execution)
         : request_(request),
           execution_(execution),
-          isa_(chosen<T>()),
+          isa_(chosen_instruction_set<T>()),
           transposed_(request.sums.data ? isa_.multiply_transposed_in_double : isa_.multiply_transposed),
           n_(request.x.rows),
           m_(request.c.rows),
@@ -198,7 +49,7 @@ class Product {
           columns_(round_up(m_, isa_.column_panel)),
           block_rows_(widest(request.program) <= isa_.widest_direct ? narrow_rows : wide_rows),
           tile_columns_(std::min(columns_, round_up(tile_bytes / (narrow_rows * sizeof(T)), isa_.column_panel))),
-          stride_(skewed(request.task == Task::multiply_gram ? columns_ : tile_columns_)),
+          stride_(skewed<T>(request.task == Task::multiply_gram ? columns_ : tile_columns_, isa_.column_panel)),
           depth_(stack_depth(request.program)),
           v_(needs_v() ? outputs_ * columns_ : 0) {
         for (const Leaf& leaf : request.program.leaves) {
@@ -218,9 +69,8 @@ class Product {
             return;
         }
         const size_t sums = outputs_ * columns_;
-        const size_t affordable = execution_.partial_bytes / std::max<size_t>(sums * sizeof(double), 1);
-        const size_t least = static_cast<size_t>(std::max(execution_.threads, 1));
-        const size_t segments = std::min(blocks, std::max(least, std::min(affordable, most_segments)));
+        const size_t threads = static_cast<size_t>(std::max(execution_.threads, 1));
+        const size_t segments = segments_of(blocks, sums, std::max(threads, most_segments), execution_);
         Buffer<double> partial(segments * sums);
         parallel(segments, execution_, BySegment{this, blocks, segments, partial.data()});
         for (size_t k = 0; k < outputs_; ++k)
@@ -265,12 +115,6 @@ class Product {
                 product->block(space, b, sums);
         }
     };
-
-    // An odd number of cache lines, so that the rows of a tile do not compete for the same cache sets.
-    size_t skewed(size_t columns) const {
-        const size_t line = std::max(isa_.column_panel, cache_line / sizeof(T));
-        return (round_up(columns, line) / line | 1) * line;
-    }
 
     bool needs_v() const { return request_.task == Task::multiply || request_.task == Task::multiply_gram; }
 
@@ -376,27 +220,7 @@ void run(const Request<T>& request, const Execution& execution) {
     Product<T>(request, execution).run();
 }
 
-template <class T>
-double exponential_nanoseconds() {
-    constexpr size_t count = 2048;
-    constexpr int repeats = 2000;
-    Buffer<T> x(count);
-    double best = std::numeric_limits<double>::infinity();
-    for (int attempt = 0; attempt < 5; ++attempt) {
-        for (size_t i = 0; i < count; ++i) x.data()[i] = static_cast<T>(i) / static_cast<T>(64);
-        const auto start = std::chrono::steady_clock::now();
-        for (int i = 0; i < repeats; ++i) chosen<T>().exponential(x.data(), count);
-        const std::chrono::duration<double, std::nano> elapsed = std::chrono::steady_clock::now() - start;
-        best = std::min(best, elapsed.count() / (static_cast<double>(count) * repeats));
-    }
-    return best;
-}
-
-const char* instruction_set() { return chosen<float>().name; }
-
 template void run<float>(const Request<float>&, const Execution&);
 template void run<double>(const Request<double>&, const Execution&);
-template double exponential_nanoseconds<float>();
-template double exponential_nanoseconds<double>();
 
 }  // namespace gyrfalcon

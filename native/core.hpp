@@ -22,6 +22,7 @@ enum class Family : int {
 };
 
 constexpr bool is_radial(Family family) { return family < Family::linear; }
+constexpr bool has_slope(Family family) { return family <= Family::matern52; }
 
 // One kernel of the expression: profile(gain * s), where s is a squared distance or an inner product of z = map(x).
 struct Leaf {
@@ -83,10 +84,28 @@ struct Request {
     Strided<double> sums;  // instead of out, for transposed and gram products whose sums over n stay in double
 };
 
+// Derivatives of sum_ij a_ij k(x_i, c_j), with a = left right' or dense. With q = gain |x - c|^2 in the leaf's
+// coordinates and g = a phi'(q), sums over all i and j:
+//   in_centres[j, k] = sum_i g (x - c)_k     m x width, or no data
+//   in_scales[0, k]  = sum_ij g (x - c)_k^2  1 x width, or no data
+// and, returned, sum_ij g q.
+template <class T>
+struct GradientRequest {
+    std::size_t inputs = 0;
+    Leaf leaf;  // of a family that has_slope
+    Strided<const T> x, c;
+    Strided<const T> left, right;  // n x t and m x t; without right, left is a itself, n x m
+    bool dense = false;
+    Strided<double> in_centres, in_scales;
+};
+
 struct Interrupted {};
 
 template <class T>
 void run(const Request<T>& request, const Execution& execution);
+
+template <class T>
+double run_gradient(const GradientRequest<T>& request, const Execution& execution);
 
 // Nanoseconds per element of the exponential alone, on data in the first-level cache: the roofline's second term.
 template <class T>

@@ -84,6 +84,17 @@ bool interrupted() {
     return PyErr_CheckSignals() != 0;
 }
 
+// Calls work without the interpreter.
+template <class Work>
+auto released(const Work& work) {
+    try {
+        nb::gil_scoped_release release;
+        return work();
+    } catch (const Interrupted&) {
+        throw nb::python_error();  // the signal handler has set it
+    }
+}
+
 template <class T>
 void run_checked(int task, const std::vector<LeafTuple>& leaves, const std::vector<StepTuple>& steps,
                  const Input<T>& x, const Input<T>& c, const std::optional<Input<T>>& v,
@@ -116,13 +127,38 @@ void run_checked(int task, const std::vector<LeafTuple>& leaves, const std::vect
     }
     if (out) request.out = strided<T>(*out);
     if (sums) request.sums = strided<double>(*sums);
-    Execution execution{std::clamp(threads, 1, 1024), partial_bytes, interrupted};
-    try {
-        nb::gil_scoped_release release;
-        run(request, execution);
-    } catch (const Interrupted&) {
-        throw nb::python_error();  // the signal handler has set it
+    const Execution execution{std::clamp(threads, 1, 1024), partial_bytes, interrupted};
+    released([&] { run(request, execution); });
+}
+
+template <class T>
+double run_gradient_checked(const LeafTuple& leaf, const Input<T>& x, const Input<T>& c, const Input<T>& left,
+                            const std::optional<Input<T>>& right, const std::optional<Output<double>>& in_centres,
+                            const std::optional<Output<double>>& in_scales, int threads, std::size_t partial_bytes) {
+    GradientRequest<T> request;
+    request.inputs = x.shape(1);
+    request.leaf = make_program(x.shape(1), {leaf}, {{0, 0, 1.0}}).leaves[0];
+    require(has_slope(request.leaf.family), "leaf: this family has no derivative here");
+    require(c.shape(1) == x.shape(1), "C: needs as many columns as X");
+    request.x = strided<const T>(x);
+    request.c = strided<const T>(c);
+    const std::size_t n = x.shape(0), m = c.shape(0), width = request.leaf.width;
+    require(left.shape(0) == n, "left: needs as many rows as X");
+    require(left.shape(1) == (right ? right->shape(1) : m), "left: wrong number of columns");
+    require(!right || right->shape(0) == m, "right: needs as many rows as C");
+    request.left = strided<const T>(left);
+    request.dense = !right;
+    if (right) request.right = strided<const T>(*right);
+    if (in_centres) {
+        require(in_centres->shape(0) == m && in_centres->shape(1) == width, "in_centres: wrong shape");
+        request.in_centres = strided<double>(*in_centres);
     }
+    if (in_scales) {
+        require(in_scales->shape(0) == 1 && in_scales->shape(1) == width, "in_scales: wrong shape");
+        request.in_scales = strided<double>(*in_scales);
+    }
+    const Execution execution{std::clamp(threads, 1, 1024), partial_bytes, interrupted};
+    return released([&] { return run_gradient(request, execution); });
 }
 
 template <class T>
@@ -131,6 +167,10 @@ void bind_run(nb::module_& module) {
     module.def("run", &run_checked<T>, nb::arg("task"), nb::arg("leaves"), nb::arg("steps"), nb::arg("x").noconvert(),
                nb::arg("c").noconvert(), nb::arg("v").noconvert().none(), nb::arg("weights").noconvert().none(),
                nb::arg("out").noconvert().none(), nb::arg("sums").noconvert().none(), nb::arg("threads"), nb::arg("partial_bytes"));
+    module.def("run_gradient", &run_gradient_checked<T>, nb::arg("leaf"), nb::arg("x").noconvert(),
+               nb::arg("c").noconvert(), nb::arg("left").noconvert(), nb::arg("right").noconvert().none(),
+               nb::arg("in_centres").noconvert().none(), nb::arg("in_scales").noconvert().none(), nb::arg("threads"),
+               nb::arg("partial_bytes"));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // The scalar part of each kernel family: from a squared distance or inner product, times the leaf's gain, to a value.
-// To add a family: name it in core.hpp, write its profile here, list it in tile.cpp.
+// To add a family: name it in core.hpp, write its profile here, list it in tile.cpp. Those that has_slope names have
+// their derivative here too, and are listed in derivatives.hpp.
 #pragma once
 
 #include "core.hpp"
@@ -10,6 +11,7 @@ namespace {
 using gyrfalcon::Family;
 
 constexpr double log2_e = 1.4426950408889634074;
+constexpr double ln_2 = 0.69314718055994530942;
 
 template <Family family, class T, int n>
 GYRFALCON_INLINE Pack<T, n> profile(const Pack<T, n>& q, T first, [[maybe_unused]] T second) {
@@ -40,6 +42,20 @@ GYRFALCON_INLINE Pack<T, n> profile(const Pack<T, n>& q, T first, [[maybe_unused
     } else {
         return hyperbolic_tangent(q + first);
     }
+}
+
+// The profile's derivative in q. The Laplacian's is infinite at zero, where it only ever meets a factor of zero.
+template <Family family, class T, int n>
+GYRFALCON_INLINE Pack<T, n> slope(const Pack<T, n>& q) {
+    static_assert(gyrfalcon::has_slope(family));
+    if constexpr (family == Family::gaussian) return exp2_of_negative(-q) * T(-ln_2);
+    const Pack<T, n> r = square_root(q);
+    if constexpr (family == Family::laplacian)
+        return select(q == T(0), q, exp2_of_negative(-r) * T(-ln_2 / 2) / r);
+    else if constexpr (family == Family::matern32)
+        return exp2_of_negative(r * T(-log2_e)) * T(-1.0 / 2);
+    else
+        return (r + T(1)) * exp2_of_negative(r * T(-log2_e)) * T(-1.0 / 6);
 }
 
 }  // namespace

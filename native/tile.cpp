@@ -1,95 +1,18 @@
 // Tiles of the kernel matrix. Compiled once per instruction set; see CMakeLists.txt for the flags of each.
 //
 // Vector lanes run along the centres, so neither product needs a shuffle: K V sums over lanes once per row, and K' U
-// broadcasts U. Distances are built as a matrix product is: a block of `row_panel` rows by two or more vectors of
-// centres lives in registers while the features stream past.
+// broadcasts U.
 
 #include "tile.hpp"
 
+#include "derivatives.hpp"
+#include "distances.hpp"
 #include "profiles.hpp"
 
 namespace {
 
 using gyrfalcon::InstructionSet;
 using gyrfalcon::Operation;
-using gyrfalcon::PackedLeaf;
-using std::size_t;
-
-#if defined(__AVX512F__) || defined(__aarch64__)
-constexpr int rows_in_registers = 12;
-#else
-constexpr int rows_in_registers = 6;
-#endif
-constexpr int vectors_in_registers = 2;
-
-template <class T>
-constexpr size_t panel = vectors_in_registers * lanes<T>;
-
-// Up to here the difference of two points is squared directly: exact, and as fast while it shares the pipelines with
-// the profile; beyond, |x|^2 + |c|^2 - 2 x.c is cheaper.
-constexpr size_t widest_direct = 32;
-// Features per pass, so that a panel of centres stays in the first-level cache while the rows of a block pass by.
-template <class T>
-constexpr size_t depth = 1024 / sizeof(T);
-// |x|^2 + |c|^2 - 2 x.c has lost digits where it falls below this part of |x|^2 + |c|^2.
-constexpr double cancellation = 1.0 / 32;
-
-template <class T>
-using Registers = Vector<T>[rows_in_registers][vectors_in_registers];
-
-template <class T, bool difference>
-GYRFALCON_INLINE void accumulate(const T* x, const T* c, size_t width, Registers<T>& sum) {
-#pragma GCC unroll 2
-    for (size_t k = 0; k < width; ++k, x += rows_in_registers, c += panel<T>) {
-        Vector<T> centre[vectors_in_registers];
-        for (int v = 0; v < vectors_in_registers; ++v) centre[v] = load(c + v * lanes<T>);
-#pragma GCC unroll 16
-        for (int r = 0; r < rows_in_registers; ++r)
-            for (int v = 0; v < vectors_in_registers; ++v) {
-                if constexpr (difference) {
-                    const Vector<T> gap = centre[v] - x[r];
-                    sum[r][v] += gap * gap;
-                } else {
-                    sum[r][v] += centre[v] * x[r];
-                }
-            }
-    }
-}
-
-// Squared distances from inner products; where cancellation shows, the whole block again by differences.
-template <class T>
-GYRFALCON_INLINE void distances(const PackedLeaf<T>& leaf, size_t row, size_t column, Registers<T>& sum) {
-    const T* x_norm = leaf.x_norm + row * rows_in_registers;
-    const T* c_norm = leaf.c_norm + column * panel<T>;
-    Bits<T> lost{};
-    for (int v = 0; v < vectors_in_registers; ++v) {
-        const Vector<T> norm = load(c_norm + v * lanes<T>);
-#pragma GCC unroll 16
-        for (int r = 0; r < rows_in_registers; ++r) {
-            const Vector<T> both = norm + x_norm[r];
-            sum[r][v] = both - T(2) * sum[r][v];
-            lost |= ~(sum[r][v] >= both * T(cancellation));  // true for NaN too
-        }
-    }
-    if (__builtin_expect(any(lost), 0)) {
-        for (auto& row_sum : sum)
-            for (auto& s : row_sum) s = Vector<T>{};
-        accumulate<T, true>(leaf.x + row * leaf.width * rows_in_registers, leaf.c + column * leaf.width * panel<T>,
-                            leaf.width, sum);
-    }
-}
-
-template <class T>
-GYRFALCON_INLINE void load_block(const T* block, size_t stride, Registers<T>& sum) {
-    for (int r = 0; r < rows_in_registers; ++r)
-        for (int v = 0; v < vectors_in_registers; ++v) sum[r][v] = load(block + r * stride + v * lanes<T>);
-}
-
-template <class T>
-GYRFALCON_INLINE void store_block(T* block, size_t stride, const Registers<T>& sum) {
-    for (int r = 0; r < rows_in_registers; ++r)
-        for (int v = 0; v < vectors_in_registers; ++v) store(block + r * stride + v * lanes<T>, sum[r][v]);
-}
 
 // The profile in place, over rows of a tile that are in the first-level cache: apart from the distances, because there
 // the registers are full, while here several vectors at once keep the pipelines full.
@@ -112,26 +35,7 @@ void apply_profile(const PackedLeaf<T>& leaf, size_t rows, size_t panels, T* til
 
 template <class T, Family family>
 void evaluate_family(const PackedLeaf<T>& leaf, size_t row_panels, size_t first, size_t last, T* tile, size_t stride) {
-    const bool radial = gyrfalcon::is_radial(family);
-    const bool direct = radial && leaf.width <= widest_direct;
-    for (size_t k = 0; k == 0 || k < leaf.width; k += depth<T>) {
-        const size_t width = leaf.width - k < depth<T> ? leaf.width - k : depth<T>;
-        for (size_t column = first; column < last; ++column) {
-            const T* c = leaf.c + (column * leaf.width + k) * panel<T>;
-            for (size_t row = 0; row < row_panels; ++row) {
-                const T* x = leaf.x + (row * leaf.width + k) * rows_in_registers;
-                T* block = tile + row * rows_in_registers * stride + (column - first) * panel<T>;
-                Registers<T> sum = {};
-                if (k != 0) load_block(block, stride, sum);
-                if (direct)
-                    accumulate<T, true>(x, c, width, sum);
-                else
-                    accumulate<T, false>(x, c, width, sum);
-                if (radial && !direct && k + width == leaf.width) distances(leaf, row, column, sum);
-                store_block(block, stride, sum);
-            }
-        }
-    }
+    fill<T, gyrfalcon::is_radial(family)>(leaf, row_panels, first, last, tile, stride);
     apply_profile<T, family>(leaf, row_panels * rows_in_registers, last - first, tile, stride);
 }
 
@@ -277,7 +181,8 @@ void exponential(T* x, size_t count) {
 template <class T>
 constexpr InstructionSet<T> table = {GYRFALCON_ISA_NAME, rows_in_registers, panel<T>,   lanes<T>, widest_direct,
                                      evaluate<T>,        combine<T>,        multiply<T>, gather<T>,
-                                     multiply_transposed<T, T>, multiply_transposed<T, double>, exponential<T>};
+                                     multiply_transposed<T, T>, multiply_transposed<T, double>,
+                                     fill<T, true>, fill<T, false>, fill_noting<T>, apply_slope<T>, add_gaps<T>, exponential<T>};
 
 }  // namespace
 

@@ -24,8 +24,9 @@ struct InstructionSet {
     std::size_t row_panel, column_panel, lanes;
     std::size_t widest_direct;  // features up to which distances come from differences
     // tile[i, j] = k(x_i, c_j) for row panels [0, row_panels) and centre panels [first, last); the tile starts at `first`
-    void (*evaluate)(const PackedLeaf<T>&, std::size_t row_panels, std::size_t first, std::size_t last, T* tile,
-                     std::size_t tile_stride);
+    using Fill = void(const PackedLeaf<T>&, std::size_t row_panels, std::size_t first, std::size_t last, T* tile,
+                      std::size_t tile_stride);
+    Fill* evaluate;
     // a = a + b, a * b, or a * value
     void (*combine)(Operation, T value, T* a, std::size_t a_stride, const T* b, std::size_t b_stride, std::size_t rows,
                     std::size_t columns);
@@ -38,9 +39,25 @@ struct InstructionSet {
     using MultiplyTransposed = void(const T* tile, std::size_t tile_stride, std::size_t rows, std::size_t columns,
                                     const T* u, std::size_t outputs, double* out, std::size_t out_stride);
     MultiplyTransposed *multiply_transposed, *multiply_transposed_in_double;
+    // the same before the profile: squared distances, or inner products
+    Fill *squared_distances, *inner_products;
+    // squared distances, with near[column panel, row panel] = whether some are small beside the norms
+    void (*distances_noting_near)(const PackedLeaf<T>&, std::size_t row_panels, std::size_t first, std::size_t last,
+                                  T* tile, std::size_t tile_stride, bool* near, std::size_t near_stride);
+    // With q = gain tile: tile = weights phi'(q); returns the sum of tile q.
+    double (*apply_slope)(const PackedLeaf<T>&, std::size_t rows, std::size_t panels, T* tile, std::size_t tile_stride,
+                          const T* weights, std::size_t weight_stride);
+    // With gap = x_i - c_j: in_centres += sum_i tile[i, j] gap, laid out as c, and in_scales += sum_ij tile[i, j] gap^2
+    // feature by feature, spread over lanes; either may be null. With `near`, in_scales still lacks sum_i r_i x_i^2,
+    // and r_i is added to row_sums[i], spread over lanes; without, points are subtracted everywhere.
+    void (*add_gaps)(const PackedLeaf<T>&, std::size_t row_panels, std::size_t first, std::size_t last, const T* tile,
+                     std::size_t tile_stride, const bool* near, std::size_t near_stride, double* in_centres,
+                     double* in_scales, T* row_sums);
     void (*exponential)(T* x, std::size_t count);  // x = 2^-x, x >= 0, count a multiple of 64
 };
 
+template <class T>
+const InstructionSet<T>& chosen_instruction_set();
 template <class T>
 const InstructionSet<T>& baseline();
 #if defined(GYRFALCON_X86)

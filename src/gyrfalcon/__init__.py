@@ -7,7 +7,7 @@
 (10000,)
 """
 
-from . import centers, kernels, losses, solvers
+from . import centers, kernels, losses, solvers, tuning
 from .estimators import Falkon, KernelClassifier, KernelRegressor, LogisticFalkon
 from .matrix import KernelMatrix, Plan
 from .persistence import load
@@ -25,6 +25,7 @@ __all__ = [
     "load",
     "losses",
     "solvers",
+    "tuning",
 ]
 
 __version__ = "0.1.0"

@@ -100,8 +100,8 @@ def test_constant_features_and_targets(name):
 
 @pytest.mark.parametrize("name", REGRESSORS)
 def test_every_row_many_times(name):
-    once = regressor(name, penalty=1e-3, n_centers=60).fit(X, y)
-    often = regressor(name, penalty=1e-3, n_centers=60).fit(np.tile(X, (5, 1)), np.tile(y, 5))
+    once = regressor(name, penalty=1e-3, tune=None, n_centers=60).fit(X, y)
+    often = regressor(name, penalty=1e-3, tune=None, n_centers=60).fit(np.tile(X, (5, 1)), np.tile(y, 5))
     assert often.centers_.shape == (60, 4)
     close = 1e-6 if name != "falkon" else 1e-2
     np.testing.assert_allclose(often.predict(X), once.predict(X), atol=close)

@@ -256,8 +256,33 @@ def test_gradients():
         K.gradients(np.ones(6), np.ones(5))
     with _refused("left"):
         K.gradients(np.ones((6, 2)), np.ones((6, 3)))
+    with _refused("wanted"):
+        K.gradients(np.ones(6), np.ones(6), wanted=("X", "length_scale"))
+    for wanted in (("X",), ("C",)):
+        with pytest.raises(ValueError, match="dense"):
+            gf.KernelMatrix("rbf", sparse.csr_array(GOOD)).gradients(np.ones(6), np.ones(6), wanted=wanted)
+
+
+@pytest.mark.parametrize("engine", ["native", "torch"])
+def test_row_gradients(engine):
+    K = gf.KernelMatrix("rbf", GOOD, engine=engine)
+    for shape in ((6,), (6, 5), (5, 6), (7, 6), (6, 6, 1)):
+        with _refused("weights"):
+            K.row_gradients(slice(0, 6), np.ones(shape))
+    for weights in (np.ones((2, 6), np.float32), np.ones((2, 6), int), torch.ones(2, 6).double().to_sparse()):
+        with _refused("weights"):
+            K.row_gradients(slice(1, 3), weights)
+    for value in (np.nan, np.inf):
+        with _refused("weights"):
+            K.row_gradients(slice(1, 3), np.full((2, 6), value))
+    with pytest.raises(ValueError, match="step"):
+        K.row_gradients(slice(0, 6, 2), np.ones((3, 6)))
+    with pytest.raises(TypeError, match="rows"):
+        K.row_gradients(2, np.ones((1, 6)))
+    with _refused("wanted"):
+        K.row_gradients(slice(1, 3), np.ones((2, 6)), wanted=("Y",))
     with pytest.raises(ValueError, match="dense"):
-        gf.KernelMatrix("rbf", sparse.csr_array(GOOD)).gradients(np.ones(6), np.ones(6))
+        gf.KernelMatrix("rbf", sparse.csr_array(GOOD)).row_gradients(slice(1, 3), np.ones((2, 6)))
 
 
 @every_engine

@@ -146,3 +146,83 @@ def test_native_values_beyond_the_type_stay_in_their_entries():
     )
     assert np.isposinf(out[0]).all()
     assert np.isfinite(out[1:]).all()
+
+
+def _gradient(dtype=np.float64, n=5, m=4, d=3, t=2, **changes):
+    given = {
+        "leaf": _leaf(d),
+        "x": np.ones((n, d), dtype),
+        "c": np.zeros((m, d), dtype),
+        "left": np.ones((n, t), dtype),
+        "right": np.ones((m, t), dtype),
+        "in_centres": np.full((m, d), np.nan),
+        "in_scales": np.full((1, d), np.nan),
+        "threads": 2,
+        "partial_bytes": 1 << 20,
+    } | changes
+    return native.run_gradient(**given), given["in_centres"], given["in_scales"]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("d", [3, 6])
+def test_native_gradient_takes_what_fits(dtype, d):
+    slope = -np.log(2) * 2.0**-d
+    for changes in ({}, {"left": np.full((5, 4), 2, dtype), "right": None}):
+        total, in_centres, in_scales = _gradient(dtype, d=d, **changes)
+        np.testing.assert_allclose(total, 2 * 20 * slope * d, rtol=1e-6)
+        np.testing.assert_allclose(in_centres, np.full((4, d), 2 * 5 * slope), rtol=1e-6)
+        np.testing.assert_allclose(in_scales, np.full((1, d), 2 * 20 * slope), rtol=1e-6)
+    assert _gradient(dtype, d=d, in_centres=None, in_scales=None)[0] == pytest.approx(2 * 20 * slope * d, rel=1e-6)
+
+
+GRADIENTS_REFUSED = {
+    "family without a slope": {"leaf": _leaf(family=4)},
+    "family of inner products": {"leaf": _leaf(family=7)},
+    "unknown family": {"leaf": _leaf(family=10)},
+    "gain is NaN": {"leaf": _leaf(gain=np.nan)},
+    "short shift": {"leaf": _leaf(shift=[0.0])},
+    "short scale": {"leaf": _leaf(scale=[1.0])},
+    "C too narrow": {"c": ones((4, 2))},
+    "C of another type": {"c": ones((4, 3), np.float32)},
+    "left too short": {"left": ones((4, 2))},
+    "left too narrow": {"left": ones((5, 1))},
+    "left of another type": {"left": ones((5, 2), np.float32)},
+    "left of one dimension": {"left": ones(5)},
+    "left is nothing": {"left": None},
+    "right too short": {"right": ones((3, 2))},
+    "right too wide": {"right": ones((4, 3))},
+    "dense weights too narrow": {"left": ones((5, 3)), "right": None},
+    "sums of centres too short": {"in_centres": ones((3, 3))},
+    "sums of centres too wide": {"in_centres": ones((4, 4))},
+    "sums of centres of another type": {"in_centres": ones((4, 3), np.float32)},
+    "sums of scales too narrow": {"in_scales": ones((1, 2))},
+    "sums of scales too long": {"in_scales": ones((2, 3))},
+    "negative memory": {"partial_bytes": -1},
+}
+
+
+@pytest.mark.parametrize("case", GRADIENTS_REFUSED)
+def test_native_gradient_refuses(case):
+    with pytest.raises((ValueError, TypeError)):
+        _gradient(**GRADIENTS_REFUSED[case])
+
+
+@pytest.mark.parametrize(("n", "m", "d", "t"), [(0, 4, 3, 2), (5, 0, 3, 2), (5, 4, 0, 2), (5, 4, 3, 0)])
+def test_native_gradient_of_nothing_is_zero(n, m, d, t):
+    total, in_centres, in_scales = _gradient(n=n, m=m, d=d, t=t)
+    assert total == 0
+    assert (in_centres == 0).all()
+    assert (in_scales == 0).all()
+
+
+@pytest.mark.parametrize("threads", [-3, 0, 1, 7, 10**6])
+@pytest.mark.parametrize("partial_bytes", [0, 1, 2**62])
+def test_native_gradient_takes_any_threads_and_memory(threads, partial_bytes):
+    for part in _gradient(n=2000, d=6, threads=threads, partial_bytes=partial_bytes):
+        assert np.isfinite(part).all()
+
+
+def test_native_gradient_in_mapped_coordinates():
+    leaf = _leaf(3, scale=[1.0, 0.0, 0.0, 1.0, 0.0, 0.0], has_matrix=True)
+    _, in_centres, _ = _gradient(leaf=leaf, in_centres=np.full((4, 2), np.nan), in_scales=np.full((1, 2), np.nan))
+    np.testing.assert_allclose(in_centres, np.full((4, 2), 2 * 5 * -np.log(2) / 4))

@@ -160,7 +160,8 @@ def test_interrupt_during_a_native_product(tmp_path):
         import time, numpy as np, gyrfalcon as gf
         X = np.random.default_rng(0).standard_normal((400_000, 20), dtype=np.float32)
         K = gf.KernelMatrix("rbf", X, X[:50_000], engine="native")
-        for long in (lambda: K @ np.ones(50_000, np.float32), lambda: K.T @ np.ones(400_000, np.float32)):
+        V, W = np.ones(50_000, np.float32), np.ones(400_000, np.float32)
+        for long in (lambda: K @ V, lambda: K.T @ W, lambda: K.gradients(W, V, wanted=("C", "parameters"))):
             print("ready", flush=True)
             try:
                 long()
@@ -172,7 +173,7 @@ def test_interrupt_during_a_native_product(tmp_path):
     )
     process = subprocess.Popen([sys.executable, program], stdout=subprocess.PIPE, text=True)
     try:
-        for _ in range(2):
+        for _ in range(3):
             assert process.stdout.readline() == "ready\n"
             time.sleep(0.5)
             assert process.poll() is None
@@ -266,7 +267,7 @@ def test_native_instruction_sets_agree(simd):
         import sys, numpy as np, gyrfalcon as gf
         from gyrfalcon import _native
         sys.path.insert(0, {str(Path(__file__).parents[1])!r})
-        from reference import DTYPES, KERNELS, TOLERANCE, Comparison, dense
+        from reference import DTYPES, KERNELS, TOLERANCE, Comparison, dense, relative_error
         generator = np.random.default_rng(0)
         for name, make in KERNELS.items():
             for dtype in DTYPES:
@@ -276,6 +277,15 @@ def test_native_instruction_sets_agree(simd):
                     compared = Comparison(gf.KernelMatrix(k, X, C), dense(k, X, C), TOLERANCE[dtype])
                     compared.products(5)
                     assert not compared.missed, (name, dtype, d, compared.missed)
+                    if name.removesuffix("_per_feature") in ("gaussian", "laplacian", "matern32", "matern52"):
+                        left, right = generator.standard_normal((60, 3)), generator.standard_normal((40, 3))
+                        slow = gf.KernelMatrix(k, *(p.astype(float) for p in (X, C)), engine="torch")
+                        slow = slow.gradients(left, right)
+                        fast = gf.KernelMatrix(k, X, C).gradients(
+                            left.astype(dtype), right.astype(dtype), wanted=("C", "parameters")
+                        )
+                        for one, other in ((fast.C, slow.C), *zip(fast.parameters.values(), slow.parameters.values())):
+                            assert relative_error(one, other.numpy()) <= 20 * TOLERANCE[dtype], (name, dtype, d)
         print(_native.instruction_set())
     """
     used = _run(program, GYRFALCON_SIMD=simd).strip()

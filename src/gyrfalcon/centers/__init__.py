@@ -11,7 +11,7 @@ from gyrfalcon.arrays import Points, as_kind, as_points
 from gyrfalcon.kernels import Kernel
 
 from .automatic import automatic_count
-from .distinct import distinct, without_duplicates
+from .distinct import distinct, merge, without_duplicates
 from .kmeans import kmeans
 from .leverage import leverage, leverage_scores
 from .pivoted import pivoted
@@ -25,6 +25,7 @@ __all__ = [
     "kmeans",
     "leverage",
     "leverage_scores",
+    "merge",
     "pivoted",
     "select",
     "uniform",

@@ -110,3 +110,13 @@ def _without_zeros(X: Any) -> Any:
     X = X.copy()
     X.eliminate_zeros()
     return X
+
+
+def merge(Y: Array, weights: Array | None, group: Array, count: int) -> tuple[Array, Array, Array]:
+    """Mean targets and summed weights of groups of rows, and the mean square, by output, that the means leave."""
+    kept = group >= 0
+    Y, group = Y[kept], group[kept]
+    w = np.ones(len(Y)) if weights is None else weights[kept]
+    summed = np.bincount(group, w, minlength=count)
+    means = np.stack([np.bincount(group, w * column, minlength=count) for column in Y.T], 1) / summed[:, None]
+    return means, summed, w @ (Y - means[group]) ** 2 / w.sum()

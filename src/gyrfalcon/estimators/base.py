@@ -23,18 +23,21 @@ from gyrfalcon import centers as center_rules
 from gyrfalcon.arrays import Points, as_kind, as_points, device_of, to_tensor, torch_dtype
 from gyrfalcon.centers.rows import take
 from gyrfalcon.kernels import Kernel
-from gyrfalcon.losses import Loss, Squared
+from gyrfalcon.losses import Loss, ResidualLoss, Squared
 from gyrfalcon.matrix import KernelMatrix
 from gyrfalcon.matrix.plan import default_budget
 from gyrfalcon.persistence import Savable, State, pack_points, unpack_points
 from gyrfalcon.solvers import LeastSquares, Record, Risk, Solution, Step, automatic
 from gyrfalcon.solvers.falkon import ROUNDING_SHARE
 from gyrfalcon.solvers.problem import as_numpy
+from gyrfalcon.tuning import Grid, Trace
+from gyrfalcon.tuning.automatic import Data, Learned, learn
+from gyrfalcon.tuning.settings import read as tuning_settings
 
 from .callbacks import CallbackSupportMixin, callbacks_end, tell_callbacks
 from .data import read_points
-from .length_scale import resolve_kernel
-from .monitor import Monitor
+from .length_scale import resolve_kernels
+from .monitor import Bar, Monitor
 
 Array = np.ndarray[Any, Any]
 Fit = TypeVar("Fit", bound=Callable[..., Any])
@@ -42,6 +45,7 @@ Fit = TypeVar("Fit", bound=Callable[..., Any])
 AUTO_PENALTY = 0.01  # over the sum of the weights: a noise of a hundredth of the prior's variance
 WIDE_ROWS = 1 << 16  # rows converted to float64 together
 SMALL = 5000  # rows that are always searched for repetitions
+LEAST = 5  # rows that tuning needs
 
 
 class Interrupted(UserWarning):
@@ -64,6 +68,7 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
     validation_fraction: float
     patience: int
     warm_start: bool
+    tune: Any
     memory_budget: int | None
     device: Any
     random_state: Any
@@ -75,6 +80,7 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
     intercept_: Any
     penalty_: float
     record_: Record
+    tuning_: Trace | Grid | None
     n_iter_: int
     n_features_in_: int
     _output_container: str | None = None
@@ -124,6 +130,7 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
                 raise ValueError(f"{name} must be a positive whole number, got {value!r}")
         if not 0 < _number(self.validation_fraction, "validation_fraction", least=0) < 1:
             raise ValueError(f"validation_fraction must lie between 0 and 1, got {self.validation_fraction!r}")
+        tuning_settings(self.tune)
         if self.memory_budget is not None:
             _number(self.memory_budget, "memory_budget", least=1)
 
@@ -168,13 +175,18 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
         budget = default_budget(device_of(points)) if self.memory_budget is None else int(self.memory_budget)
         total = float(points.shape[0] if weights is None else weights.sum())
         again = self.warm_start and hasattr(self, "coefficients_")
-        penalty = AUTO_PENALTY / total if self.penalty == "auto" else float(self.penalty)
-        kernel = self.kernel_ if again else resolve_kernel(self.kernel, self.length_scale, points, weights, random)
-        C, group = (
-            (as_kind(self.centers_, points), None)
-            if again
-            else self._choose_centers(kernel, points, weights, random, budget)
-        )
+        if again:
+            kernel, C, group = self.kernel_, as_kind(self.centers_, points), None
+            penalty = self.penalty_ if self.penalty == "auto" else float(self.penalty)
+        else:
+            learned = self._tune(points, Y, weights, loss, random, budget)
+            self.tuning_ = learned.trace
+            kernel, penalty = learned.kernel, learned.noise / total
+            C, group = (
+                self._choose_centers(kernel, points, weights, penalty, random, budget)
+                if learned.centers is None
+                else (as_kind(learned.centers, points), None)
+            )
         problem = self._pose((kernel, points, C), Y, weights, group, penalty, loss, budget)
         name, reason = automatic.choose(problem, self.max_iterations) if self.solver == "auto" else (self.solver, "")
         self.kernel_, self.centers_, self.penalty_ = kernel, C, penalty
@@ -224,21 +236,74 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
         self._keep(problem, solution)
         callbacks_end(self, *given)
 
+    def _tune(
+        self,
+        points: Points,
+        Y: Array,
+        weights: Array | None,
+        loss: Loss,
+        random: np.random.Generator,
+        budget: int,
+    ) -> Learned:
+        """The kernel and the noise to fit with: tuned if they are to be, or what the parameters say."""
+        total = float(points.shape[0] if weights is None else weights.sum())
+        given = None if self.penalty == "auto" else float(self.penalty) * total
+        kernels = resolve_kernels(self.kernel, self.length_scale, points, weights, random)
+        settings = tuning_settings(self.tune)
+        untuned = Learned(kernels[0], AUTO_PENALTY if given is None else given, None, None)
+        # "auto" tunes what was left to it, if it can; an objective that was asked for tunes everything.
+        automatic = self.tune == "auto"
+        fixed_penalty = automatic and given is not None
+        fixed_kernel = automatic and not (
+            isinstance(self.kernel, str) and isinstance(self.length_scale, str) and kernels[0].positive_definite
+        )
+        if settings is None or (fixed_penalty and fixed_kernel) or points.shape[0] < LEAST:
+            return untuned
+        if automatic and not kernels[0].positive_definite:
+            return untuned
+        mean = np.average(Y, axis=0, weights=weights) if self.fit_intercept else np.zeros(Y.shape[1])
+        spread = math.sqrt(np.average(((Y - mean) ** 2).mean(1), weights=weights))
+        if spread <= 4 * np.finfo(float).eps * max(1.0, float(np.abs(mean).max())):
+            return untuned  # constant targets
+        factor = _curvature(loss, Y) / 2  # of the squared loss it is two
+        with Bar("tune", verbose=bool(self.verbose), total=getattr(settings, "steps", 0)) as bar:
+            learned = learn(
+                kernels,
+                Data(points, (Y - mean) / spread, weights),
+                settings,
+                noise=None if given is None else given / factor,
+                fixed_penalty=fixed_penalty,
+                fixed_kernel=fixed_kernel,
+                n_centers=self._count(points, budget),
+                random=random,
+                memory_budget=budget,
+                callback=bar.step,
+            )
+        return dataclasses.replace(
+            learned, noise=given if given is not None and fixed_penalty else learned.noise * factor
+        )
+
+    def _count(self, points: Points, budget: int) -> int:
+        if self.n_centers != "auto":
+            return int(self.n_centers)
+        return center_rules.automatic_count(points.shape[0], torch_dtype(points).itemsize, budget)
+
     def _choose_centers(
-        self, kernel: Kernel, points: Points, weights: Array | None, random: np.random.Generator, budget: int
+        self,
+        kernel: Kernel,
+        points: Points,
+        weights: Array | None,
+        penalty: float,
+        random: np.random.Generator,
+        budget: int,
     ) -> tuple[Points, Array | None]:
         """The centres and, if they are all the distinct rows, which of them each row is (-1: it has no weight)."""
         n = points.shape[0]
-        count = (
-            center_rules.automatic_count(n, torch_dtype(points).itemsize, budget)
-            if self.n_centers == "auto"
-            else int(self.n_centers)
-        )
+        count = self._count(points, budget)
         if isinstance(self.centers, str) and self.centers in center_rules.RULES and n <= max(2 * count, SMALL):
             rows, group = center_rules.distinct(points, weights)
             if rows.shape[0] <= count:
                 return rows, group
-        penalty = AUTO_PENALTY / n if self.penalty == "auto" else float(self.penalty)
         chosen = center_rules.select(
             self.centers, kernel, points, count, weights=weights, penalty=penalty, random=random, memory_budget=budget
         )
@@ -257,7 +322,7 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
         kernel, points, C = K
         floor: Any = 0.0
         if group is not None and isinstance(loss, Squared):  # the same problem with one row for each centre
-            Y, weights, floor = _merge(Y, weights, group, C.shape[0])
+            Y, weights, floor = center_rules.merge(Y, weights, group, C.shape[0])
             points = C
         dtype, device = torch_dtype(points), device_of(points)
         targets = torch.from_numpy(np.ascontiguousarray(Y)).to(device, dtype)
@@ -371,14 +436,11 @@ def _interrupted(solver: str, step: Step, outputs: int) -> Solution:
     return Solution(*step.solution(), record)
 
 
-def _merge(Y: Array, weights: Array | None, group: Array, count: int) -> tuple[Array, Array, Array]:
-    """Mean targets and summed weights of groups of rows, and the mean square, by output, that the means leave."""
-    kept = group >= 0
-    Y, group = Y[kept], group[kept]
-    w = np.ones(len(Y)) if weights is None else weights[kept]
-    summed = np.bincount(group, w, minlength=count)
-    means = np.stack([np.bincount(group, w * column, minlength=count) for column in Y.T], 1) / summed[:, None]
-    return means, summed, w @ (Y - means[group]) ** 2 / w.sum()
+def _curvature(loss: Loss, Y: Array) -> float:
+    """The second derivative of a loss where it is most: at the target, or at f = 0 if it is one of margins."""
+    targets = torch.from_numpy(np.ascontiguousarray(Y[:1]))
+    start = targets if isinstance(loss, ResidualLoss) else torch.zeros_like(targets)
+    return float(loss.curvature(start, targets))
 
 
 def _number(value: Any, name: str, *, least: float) -> float:

@@ -68,7 +68,7 @@ early_stopping, validation_fraction, patience, warm_start, memory_budget, device
 
     def __init__(
         self,
-        kernel: Any = "gaussian",
+        kernel: Any = "auto",
         *,
         length_scale: Any = "auto",
         penalty: Any = "auto",
@@ -85,6 +85,7 @@ early_stopping, validation_fraction, patience, warm_start, memory_budget, device
         validation_fraction: float = 0.1,
         patience: int = 5,
         warm_start: bool = False,
+        tune: Any = "auto",
         memory_budget: int | None = None,
         device: Any = None,
         random_state: Any = None,
@@ -106,6 +107,7 @@ early_stopping, validation_fraction, patience, warm_start, memory_budget, device
         self.validation_fraction = validation_fraction
         self.patience = patience
         self.warm_start = warm_start
+        self.tune = tune
         self.memory_budget = memory_budget
         self.device = device
         self.random_state = random_state

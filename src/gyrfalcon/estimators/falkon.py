@@ -35,6 +35,7 @@ random_state, verbose
     validation_fraction = 0.1
     patience = 5
     warm_start = False
+    tune = None
     uncertainty = False
 
     def __init__(
@@ -94,6 +95,7 @@ random_state, verbose
     validation_fraction = 0.1
     patience = 5
     warm_start = False
+    tune = None
 
     def __init__(
         self,

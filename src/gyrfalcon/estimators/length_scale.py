@@ -13,7 +13,7 @@ from scipy import sparse
 from torch import Tensor
 
 from gyrfalcon.arrays import Points, to_tensor
-from gyrfalcon.kernels import Function, Kernel, from_name
+from gyrfalcon.kernels import Function, Gaussian, Kernel, Matern, from_name
 from gyrfalcon.kernels.dot import DotKernel
 from gyrfalcon.kernels.names import NAMES
 
@@ -24,21 +24,27 @@ _CHUNK = 1 << 20  # entries looked at together
 _TINY, _HUGE = 1e-300, 1e300
 
 
-def resolve_kernel(kernel: Any, length_scale: Any, X: Points, weights: Array | None, random: Any) -> Kernel:
-    """The kernel that an estimator's `kernel` and `length_scale` mean for these data."""
+def resolve_kernels(
+    kernel: Any, length_scale: Any, X: Points, weights: Array | None, random: Any
+) -> tuple[Kernel, ...]:
+    """The kernels that an estimator's `kernel` and `length_scale` mean for these data: more than one for "auto"."""
     automatic = isinstance(length_scale, str)
     if automatic and length_scale != "auto":
         raise ValueError(f"length_scale must be 'auto', a number or one number per feature, got {length_scale!r}")
     if isinstance(kernel, Kernel) or callable(kernel):
         if not automatic:
             raise ValueError(f"length_scale={length_scale!r} goes with a kernel's name: set it in the kernel instead")
-        return kernel if isinstance(kernel, Kernel) else Function(kernel)
-    if not isinstance(kernel, str) or kernel not in NAMES:
-        raise ValueError(f"kernel must be a kernel, a function or one of {sorted(NAMES)}, got {kernel!r}")
-    if not automatic:
-        return from_name(kernel, length_scale=_check(length_scale, X.shape[1]))
-    dot = issubclass(NAMES[kernel], DotKernel)
-    return from_name(kernel, length_scale=automatic_length_scale(X, weights, random, dot=dot))
+        return (kernel if isinstance(kernel, Kernel) else Function(kernel),)
+    if not isinstance(kernel, str) or kernel not in ("auto", *NAMES):
+        raise ValueError(f"kernel must be 'auto', a kernel, a function or one of {sorted(NAMES)}, got {kernel!r}")
+    if automatic:
+        dot = kernel != "auto" and issubclass(NAMES[kernel], DotKernel)
+        scale = automatic_length_scale(X, weights, random, dot=dot)
+    else:
+        scale = _check(length_scale, X.shape[1])
+    if kernel == "auto":
+        return Gaussian(scale), Matern(scale, nu=1.5)
+    return (from_name(kernel, length_scale=scale),)
 
 
 def _check(length_scale: Any, features: int) -> Any:

@@ -17,6 +17,42 @@ Coefficients = tuple[Tensor, Tensor]
 PATIENCE_TO_SHOW = 2.0  # seconds before a bar appears
 
 
+class Bar:
+    """A bar on the terminal, once what it follows has taken two seconds; none if there is no terminal."""
+
+    def __init__(self, name: str, *, verbose: bool, total: int = 0):
+        self._name, self._shows, self._began = name, verbose and sys.stderr.isatty(), time.monotonic()
+        self._total, self._count = total, 0
+        self._bar: Any = None
+        self._task: Any = None
+
+    def __enter__(self) -> Bar:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def step(self, step: Any = None) -> bool:
+        """Move on by one; returns False, so that it can serve as a callback of tuning."""
+        self._count += 1
+        self.show(max(self._total, self._count), "" if step is None else f"objective {step.value:.6g}", self._count)
+        return False
+
+    def show(self, total: int, text: str, completed: int) -> None:
+        if not self._shows or (self._bar is None and time.monotonic() - self._began < PATIENCE_TO_SHOW):
+            return
+        if self._bar is None:
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+            columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[shown]}"))
+            self._bar = Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True)
+            self._task = self._bar.add_task(self._name, total=total, shown="")
+            self._bar.start()
+        self._bar.update(self._task, completed=completed, total=total, shown=text, refresh=True)
+
+
 class Monitor:
     """What a solver calls after each iteration.
 
@@ -52,25 +88,20 @@ class Monitor:
         self.best: Coefficients | None = None
         self.latest: Step | None = None
         self.stopped = ""
-        self._show = verbose and sys.stderr.isatty()
-        self._began = time.monotonic()
-        self._bar: Any = None
-        self._task: Any = None
+        self._bar = Bar("fit", verbose=verbose)
         self._first: tuple[float, float] | None = None
 
     def __enter__(self) -> Monitor:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+        self._bar.__exit__()
 
     def __call__(self, step: Step) -> bool:
         self.latest = step
         if self.validate is not None:
             self._judge(step.solution())
-        if self._show:
-            self._draw(step)
+        self._draw(step)
         if self.notify is not None and self.notify(step.solution):
             self.stopped = "a callback asked for it"
         return bool(self.stopped)
@@ -89,24 +120,12 @@ class Monitor:
         residual, now = step.residual, time.monotonic()
         if self._first is None:
             self._first = now, residual
-        if self._bar is None:
-            if now - self._began < PATIENCE_TO_SHOW:
-                return
-            from rich.console import Console
-            from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-            columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[shown]}"))
-            self._bar = Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True)
-            self._task = self._bar.add_task("fit", total=self.total, shown="")
-            self._bar.start()
         left = self._iterations_left(step.iteration, residual)
         shown = [f"iteration {step.iteration}", f"objective {step.objective:.6g}"]
         shown += [f"validation error {self.errors[-1]:.4g}"] if self.errors else []
         if step.iteration > 1:
             shown.append(f"about {left * (now - self._first[0]) / (step.iteration - 1):.0f} s left")
-        self._bar.update(
-            self._task, completed=step.iteration, total=step.iteration + left, shown=" · ".join(shown), refresh=True
-        )
+        self._bar.show(step.iteration + left, " · ".join(shown), step.iteration)
 
     def _iterations_left(self, iteration: int, residual: float) -> int:
         """From the rate at which the residual has fallen so far."""

@@ -106,7 +106,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
 
     def __init__(
         self,
-        kernel: Any = "gaussian",
+        kernel: Any = "auto",
         *,
         length_scale: Any = "auto",
         penalty: Any = "auto",
@@ -121,6 +121,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
         validation_fraction: float = 0.1,
         patience: int = 5,
         warm_start: bool = False,
+        tune: Any = "auto",
         uncertainty: Any = "auto",
         memory_budget: int | None = None,
         device: Any = None,
@@ -141,6 +142,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
         self.validation_fraction = validation_fraction
         self.patience = patience
         self.warm_start = warm_start
+        self.tune = tune
         self.uncertainty = uncertainty
         self.memory_budget = memory_budget
         self.device = device

@@ -80,7 +80,7 @@ class TrianglePair:
         self.size = len(self.buffer)
         self.jitter = cholesky_with_jitter(self.buffer, jitter)
         self._diagonal_t = self.buffer.diagonal().copy()
-        self._diagonal_a = self._diagonal_t
+        self.diagonal_a = self._diagonal_t
         self.refactor(penalty, weights, centered=centered)
 
     def refactor(self, penalty: float, weights: Array | None = None, *, centered: float = 0.0) -> None:
@@ -105,7 +105,7 @@ class TrianglePair:
         upper_diagonal = buffer.diagonal() + penalty
         np.fill_diagonal(buffer, upper_diagonal)
         self._factor_lower()
-        self._diagonal_a = buffer.diagonal().copy()
+        self.diagonal_a = buffer.diagonal().copy()
 
     def _scale_lower(self, factor: float) -> None:
         for start in range(0, self.size, _STRIP):
@@ -122,14 +122,14 @@ class TrianglePair:
 
     def _solve(self, vectors: Array, *, of_a: bool, transposed: bool) -> Array:
         trsm = blas.strsm if self.buffer.dtype == np.float32 else blas.dtrsm
-        np.fill_diagonal(self.buffer, self._diagonal_a if of_a else self._diagonal_t)
+        np.fill_diagonal(self.buffer, self.diagonal_a if of_a else self._diagonal_t)
         right = np.array(vectors, dtype=self.buffer.dtype, order="F", copy=True)
         solved: Array = trsm(1.0, self.buffer, right, lower=of_a, trans_a=transposed != of_a, overwrite_b=1)
         return solved
 
     def _multiply(self, vectors: Array, *, of_a: bool) -> Array:
         trmm = blas.strmm if self.buffer.dtype == np.float32 else blas.dtrmm
-        np.fill_diagonal(self.buffer, self._diagonal_a if of_a else self._diagonal_t)
+        np.fill_diagonal(self.buffer, self.diagonal_a if of_a else self._diagonal_t)
         right = np.array(vectors, dtype=self.buffer.dtype, order="F", copy=True)
         product: Array = trmm(1.0, self.buffer, right, lower=of_a, trans_a=of_a, overwrite_b=1)
         return product

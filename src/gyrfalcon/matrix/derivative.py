@@ -1,10 +1,13 @@
-"""Derivatives of products with K, with memory that does not grow with n·m: K is made again, block by block."""
+"""Derivatives of Σᵢⱼ aᵢⱼ k(xᵢ, cⱼ), with memory that does not grow with n·m: K is made again, block by block."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+import math
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import torch
 from scipy import sparse
 from torch import Tensor
@@ -12,12 +15,73 @@ from torch import Tensor
 from gyrfalcon.arrays import to_tensor
 from gyrfalcon.kernels import Kernel
 
+from .engine import BLOCK_BYTES
+from .native_engine import NativeEngine
 from .sparse_engine import SparseEngine
 
 if TYPE_CHECKING:
     from .kernel_matrix import KernelMatrix
 
 TAPE = 16  # blocks that autograd may keep while it differentiates one block of K
+
+
+class Gradients(NamedTuple):
+    """Derivatives of Σᵢⱼ aᵢⱼ k(xᵢ, cⱼ) in both sets of points and in the kernel's parameters, where wanted."""
+
+    X: Tensor | None
+    C: Tensor | None
+    parameters: dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The matrix a: left rightᵀ, or dense as `left` alone."""
+
+    left: Tensor
+    right: Tensor | None = None
+
+    def block(self, rows: slice) -> Tensor:
+        return self.left[rows] if self.right is None else self.left[rows] @ self.right.T
+
+    def finite(self) -> bool:
+        return all(part is None or bool(torch.isfinite(part).all()) for part in (self.left, self.right))
+
+
+def dense_weights(value: Any, rows: slice, matrix: KernelMatrix) -> Weights:
+    """An array or a tensor with one entry for each entry of K[rows], of the type of X and on its device."""
+    dense = value if isinstance(value, Tensor) else to_tensor(np.asarray(value))
+    if dense.shape != (rows.stop - rows.start, matrix.shape[1]):
+        shape = (rows.stop - rows.start, matrix.shape[1])
+        raise ValueError(f"weights must have shape {shape}, one entry per row and centre, got {tuple(dense.shape)}")
+    if dense.layout is not torch.strided or dense.dtype != matrix.dtype:
+        raise TypeError(f"weights must be dense and hold {matrix.dtype} as the points do: convert one of them")
+    if dense.device != matrix.device:
+        raise ValueError(f"weights is on {dense.device} but the points are on {matrix.device}: move one of them")
+    return Weights(dense.detach().resolve_neg())
+
+
+def gradients(matrix: KernelMatrix, rows: slice, weights: Weights, wanted: Collection[str]) -> Gradients:
+    """The derivatives of rows of K that the names in `wanted` ask for; a has as many rows as the slice."""
+    if unknown := set(wanted) - {*Gradients._fields}:
+        raise ValueError(f"wanted must name some of {Gradients._fields}, got {sorted(unknown)[0]!r}")
+    if sparse.issparse(matrix.X) and not {"X", "C"}.isdisjoint(wanted):
+        raise ValueError("wanted: gradients in X and C need dense points")
+    names = list(matrix.kernel.parameters())
+    flags = ["X" in wanted, "C" in wanted, *(["parameters" in wanted] * len(names))]
+    in_x, in_c, *in_parameters = results = contract(matrix, rows, weights, flags)
+    # Looked at only where the result shows it: a look at dense weights costs as much as the derivatives themselves.
+    if not all(result is None or math.isfinite(result.sum()) for result in results) and not weights.finite():
+        raise ValueError("weights contains NaN or infinity")
+    found = zip(names, in_parameters, strict=True)
+    return Gradients(in_x, in_c, {name: value for name, value in found if value is not None})
+
+
+def parameters(matrix: KernelMatrix) -> dict[str, Tensor]:
+    """The kernel's parameters as tensors; those that were given as tensors are kept, for their gradients."""
+    return {
+        name: value if isinstance(value, Tensor) else torch.tensor(value, dtype=torch.float64, device=matrix.device)
+        for name, value in matrix.kernel.parameters().items()
+    }
 
 
 def block(kernel: Kernel, X: Any, C: Any) -> Tensor:
@@ -29,32 +93,30 @@ def block(kernel: Kernel, X: Any, C: Any) -> Tensor:
     return kernel.block(to_tensor(X), to_tensor(C))
 
 
-def contract(
-    kernel: Kernel,
-    parameters: dict[str, Tensor],
-    points: tuple[Any, Any],
-    left: Tensor,
-    right: Tensor,
-    wanted: list[bool],
-    blocks: Iterable[slice],
-) -> list[Tensor | None]:
-    """Derivatives of Σ (left rightᵀ) ∘ K in X, C and each parameter, where wanted."""
-    X, C = points
+def contract(matrix: KernelMatrix, rows: slice, weights: Weights, wanted: list[bool]) -> list[Tensor | None]:
+    """Derivatives of Σ a ∘ K[rows] in X[rows], C and each parameter, where wanted."""
+    if not any(wanted):
+        return [None] * len(wanted)
+    engine = matrix._current()
+    if isinstance(engine, NativeEngine) and engine.differentiates and not wanted[0]:
+        return [None, *engine.gradients(rows, weights.left, weights.right, *wanted[1:])]
+    X, C = (points if sparse.issparse(points) else to_tensor(points) for points in (matrix.X[rows], matrix.C))
+    named = parameters(matrix)
     found = [
-        torch.zeros_like(leaf) if want else None
-        for leaf, want in zip((X, C, *parameters.values()), wanted, strict=True)
+        torch.zeros_like(leaf) if want else None for leaf, want in zip((X, C, *named.values()), wanted, strict=True)
     ]
+    step = engine.block_rows(min(BLOCK_BYTES, matrix.memory_budget // TAPE))
     with torch.enable_grad():
-        C, *values = (_leaf(p, want) for p, want in zip((C, *parameters.values()), wanted[1:], strict=True))
-        kernel = kernel.with_parameters(dict(zip(parameters, values, strict=True)))
-        for rows in blocks:
-            here = _leaf(X[rows], wanted[0])
+        C, *values = (_leaf(p, want) for p, want in zip((C, *named.values()), wanted[1:], strict=True))
+        kernel = matrix.kernel.with_parameters(dict(zip(named, values, strict=True)))
+        for start in range(0, X.shape[0], step):
+            some = slice(start, start + step)
+            here = _leaf(X[some], wanted[0])
             leaves = [leaf for leaf, want in zip((here, C, *values), wanted, strict=True) if want]
-            weights = left[rows] @ right.T
-            parts = iter(torch.autograd.grad(block(kernel, here, C), leaves, weights, allow_unused=True))
+            parts = iter(torch.autograd.grad(block(kernel, here, C), leaves, weights.block(some), allow_unused=True))
             for place, total in enumerate(found):
                 if total is not None and (part := next(parts)) is not None:
-                    (total[rows] if place == 0 else total).add_(part)
+                    (total[some] if place == 0 else total).add_(part)
     return found
 
 
@@ -76,7 +138,6 @@ class Product(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
         (V,) = ctx.saved_tensors
         wanted = list(ctx.needs_input_grad[3:])
-        left, right = (V, gradient) if ctx.transposed else (gradient, V)
+        weights = Weights(V, gradient) if ctx.transposed else Weights(gradient, V)
         in_vectors = ctx.matrix._multiply(gradient, not ctx.transposed) if ctx.needs_input_grad[2] else None
-        in_leaves = ctx.matrix._contract(left, right, wanted) if any(wanted) else [None] * len(wanted)
-        return None, None, in_vectors, *in_leaves
+        return None, None, in_vectors, *contract(ctx.matrix, slice(None), weights, wanted)

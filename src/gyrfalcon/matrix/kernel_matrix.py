@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import numbers
-from typing import Any, NamedTuple
+from collections.abc import Collection
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,21 +17,15 @@ from gyrfalcon.kernels import Kernel, as_kernel
 
 from . import derivative, native_engine, sparse_engine
 from .cached_engine import CachedEngine
-from .engine import BLOCK_BYTES, Engine
+from .derivative import Gradients
+from .engine import Engine
 from .native_engine import NativeEngine
 from .plan import Plan, default_budget, worth_caching
 from .sparse_engine import SparseEngine
 from .torch_engine import TorchEngine
+from .transposed import Transposed, flip
 
 ENGINES = ("native", "torch", "sparse")
-
-
-class Gradients(NamedTuple):
-    """Derivatives of Σᵢⱼ aᵢⱼ k(xᵢ, cⱼ) in both sets of points and in the kernel's parameters."""
-
-    X: Tensor
-    C: Tensor
-    parameters: dict[str, Tensor]
 
 
 class KernelMatrix:
@@ -186,7 +181,7 @@ class KernelMatrix:
         return self._like(self._tracked(vectors, False) if tracked else self._multiply(vectors, False), V)
 
     def __rmatmul__(self, W: Any) -> Any:
-        return _flip(self.T @ _flip(W))
+        return flip(self.T @ flip(W))
 
     def gram_mv(self, V: Any, weights: Any = None, *, dtype: torch.dtype | None = None) -> Any:
         """Kᵀ diag(weights) K V, each entry of K made once.
@@ -255,14 +250,19 @@ class KernelMatrix:
 
     def _ready(self) -> Engine:
         """The engine, or one that keeps K once a second product shows that it is worth it."""
-        if self._versions != self._current_versions():  # an optimiser's step, say
+        engine = self._current()
+        self._products += 1
+        if self._cache and self._products == 2:
+            self._kept = CachedEngine(engine)
+        return self._kept or engine
+
+    def _current(self) -> Engine:
+        """The engine of the tensors as they are now: an optimiser's step may have changed them in place."""
+        if self._versions != self._current_versions():
             self._versions = self._current_versions()
             self._engine, self._reason = self._choose(self._engine.name)
             self._products, self._kept = 0, None
-        self._products += 1
-        if self._cache and self._products == 2:
-            self._kept = CachedEngine(self._engine)
-        return self._kept or self._engine
+        return self._engine
 
     def _current_versions(self) -> list[int]:
         """Counts of in-place changes to the tensors that K is made of."""
@@ -281,17 +281,23 @@ class KernelMatrix:
                [3., 6., 9.]])
         """
         if isinstance(index, slice):
-            start, stop, step = index.indices(self.shape[0])
-            if step != 1:
-                raise ValueError(f"rows takes slices of step 1, got {index}")
-            return self._out(self._block(start, max(start, stop)))
+            named = self._row_range(index)
+            return self._out(self._block(named.start, named.stop))
         at = range(self.shape[0])[index]
         return self._out(self._block(at, at + 1)[0])
+
+    def _row_range(self, rows: slice) -> slice:
+        if not isinstance(rows, slice):
+            raise TypeError(f"rows must be a slice, got {rows!r}")
+        start, stop, step = rows.indices(self.shape[0])
+        if step != 1:
+            raise ValueError(f"rows takes slices of step 1, got {rows}")
+        return slice(start, max(start, stop))
 
     def _block(self, start: int, stop: int) -> Tensor:
         if not self._differentiable():
             with torch.no_grad():
-                return self._engine.block(start, stop)
+                return self._current().block(start, stop)
         return derivative.block(self.kernel, self.X[start:stop], self.C)
 
     def widened(self, rows: slice = slice(None)) -> KernelMatrix:
@@ -363,8 +369,11 @@ class KernelMatrix:
 
     # Derivatives.
 
-    def gradients(self, left: Any, right: Any) -> Gradients:
+    def gradients(self, left: Any, right: Any, *, wanted: Collection[str] = Gradients._fields) -> Gradients:
         """Derivatives of Σₖ leftₖᵀ K rightₖ in X, C and the kernel's parameters, block by block.
+
+        Only those that `wanted` names are computed; the others are None, or no parameters at all. Without "X", the
+        compiled core computes them for Gaussian, Laplacian and Matérn kernels of dense points, in float64.
 
         >>> import numpy as np, gyrfalcon as gf
         >>> K = gf.KernelMatrix(gf.kernels.Linear(2.0), np.array([[1.0], [2.0]]), np.array([[3.0]]))
@@ -375,32 +384,29 @@ class KernelMatrix:
         right = self._vectors(right, "right", self.shape[1]).detach()
         if left.shape[1] != right.shape[1]:
             raise ValueError(f"left has {left.shape[1]} columns but right has {right.shape[1]}")
-        if sparse.issparse(self.X):
-            raise ValueError("gradients in X and C need dense points")
-        leaves = [to_tensor(self.X), to_tensor(self.C), *self._parameters().values()]
-        gradients = self._contract(left, right, [True] * len(leaves))
-        in_x, in_c, *in_parameters = (g for g in gradients if g is not None)
-        return Gradients(in_x, in_c, dict(zip(self._parameters(), in_parameters, strict=True)))
+        return derivative.gradients(self, slice(None), derivative.Weights(left, right), wanted)
 
-    def _parameters(self) -> dict[str, Tensor]:
-        return {
-            name: value if isinstance(value, Tensor) else torch.tensor(value, dtype=torch.float64, device=self.device)
-            for name, value in self.kernel.parameters().items()
-        }
+    def row_gradients(self, rows: slice, weights: Any, *, wanted: Collection[str] = ("C", "parameters")) -> Gradients:
+        """Derivatives of Σᵢⱼ weightsᵢⱼ k(xᵢ, cⱼ) over the rows i that a slice names, for weights of shape (rows, m).
+
+        What a loop over blocks of rows adds up where the weights depend on the entries; see `gradients`.
+
+        >>> import numpy as np, gyrfalcon as gf
+        >>> K = gf.KernelMatrix(gf.kernels.Linear(2.0), np.array([[1.0], [2.0]]), np.array([[3.0]]))
+        >>> K.row_gradients(slice(1, 2), np.ones((1, 1))).C
+        tensor([[0.5000]], dtype=torch.float64)
+        """
+        rows = self._row_range(rows)
+        return derivative.gradients(self, rows, derivative.dense_weights(weights, rows, self), wanted)
 
     def _leaves(self) -> list[Tensor | None]:
         points = [p if isinstance(p, Tensor) else None for p in (self.X, self.C)]
-        return [*points, *self._parameters().values()]
+        return [*points, *derivative.parameters(self).values()]
 
     def _differentiable(self, *vectors: Tensor) -> bool:
         if not torch.is_grad_enabled():
             return False
         return any(leaf is not None and leaf.requires_grad for leaf in (*vectors, *self._leaves()))
-
-    def _contract(self, left: Tensor, right: Tensor, wanted: list[bool]) -> list[Tensor | None]:
-        X, C = (p if sparse.issparse(p) else to_tensor(p) for p in (self.X, self.C))
-        blocks = self._engine.blocks(min(BLOCK_BYTES, self.memory_budget // derivative.TAPE))
-        return derivative.contract(self.kernel, self._parameters(), (X, C), left, right, wanted, blocks)
 
     # Conversions.
 
@@ -428,46 +434,6 @@ def _bytes(budget: Any) -> int:
     return int(number)
 
 
-def _flip(vectors: Any) -> Any:
-    """The transposed matrix, or the vector as it is."""
-    vectors = vectors if isinstance(vectors, Tensor) else np.asarray(vectors)
-    return vectors.T if vectors.ndim == 2 else vectors
-
-
 def _features(points: Any) -> float:
     """How many features a point has, on average, that are not zero by construction."""
     return float(points.nnz / max(1, points.shape[0]) if sparse.issparse(points) else points.shape[1])
-
-
-class Transposed:
-    """Kᵀ, sharing everything with K."""
-
-    __array_ufunc__ = None
-
-    def __init__(self, matrix: KernelMatrix):
-        self.T = matrix
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.T.shape[1], self.T.shape[0]
-
-    @property
-    def dtype(self) -> torch.dtype:
-        return self.T.dtype
-
-    @property
-    def device(self) -> torch.device:
-        return self.T.device
-
-    def __matmul__(self, W: Any) -> Any:
-        return self.T.rmv(W)
-
-    def __rmatmul__(self, V: Any) -> Any:
-        return _flip(self.T @ _flip(V))
-
-    def to_dense(self) -> Any:
-        """All of Kᵀ, for small matrices."""
-        return self.T.to_dense().T
-
-    def __repr__(self) -> str:
-        return f"{self.T!r}.T"

@@ -56,6 +56,8 @@ _PROFILES: dict[type[Kernel], Callable[[Any], tuple[int, float, float, float]]] 
     kernels.Sigmoid: lambda k: (9, 1, _number(k.offset), 0),
 }
 
+_DIFFERENTIATED = (kernels.Gaussian, kernels.Laplacian, kernels.Matern)
+
 
 def serves(kernel: Kernel) -> bool:
     """Whether the compiled core is there and knows every part of the kernel."""
@@ -159,6 +161,32 @@ class NativeEngine(Engine):
 
     def multiply_transposed(self, W: Tensor, dtype: torch.dtype) -> Tensor:
         return self._run(_MULTIPLY_TRANSPOSED, self.X, W, None, self._empty(self.shape[1], W.shape[1], dtype))
+
+    @property
+    def differentiates(self) -> bool:
+        """Whether `gradients` serves this kernel: one radial part, whose length scale is its only parameter."""
+        return type(self.kernel) in _DIFFERENTIATED
+
+    def gradients(
+        self, rows: slice, left: Tensor, right: Tensor | None, in_centres: bool, in_scale: bool
+    ) -> tuple[Tensor | None, Tensor | None]:
+        """Derivatives of Σ a ∘ K[rows] in C and in the length scale, in float64; a is left rightᵀ, or left alone."""
+        assert core is not None
+        leaf, length_scale = self.program.leaves[0], _array(self.kernel.length_scale)  # type: ignore[attr-defined]
+        _, gain, _, _, _, scale, _ = leaf
+        # With q = gain ‖z - c‖² and z = (x - shift) scale: sums of k'(q) (z - c), of k'(q) (z - c)² and of k'(q) q.
+        centre_sums = np.empty((len(self.C), len(scale))) if in_centres else None
+        scale_sums = np.empty((1, len(scale))) if in_scale and length_scale.ndim else None
+        total = core.run_gradient(
+            leaf, self.X[rows], self.C, left, right, centre_sums, scale_sums, torch.get_num_threads(), self.budget // 2
+        )
+        if centre_sums is not None:
+            centre_sums *= -2 * gain * np.array(scale)
+        sums = total if scale_sums is None else gain * scale_sums[0]
+        return (
+            None if centre_sums is None else torch.from_numpy(centre_sums),
+            torch.from_numpy(np.asarray(-2 * sums / length_scale)) if in_scale else None,
+        )
 
     def multiply_gram(self, V: Tensor, weights: Tensor | None, dtype: torch.dtype) -> Tensor:
         kept = torch.get_num_threads() * ROWS_PER_BLOCK * self.shape[1] * self.dtype.itemsize

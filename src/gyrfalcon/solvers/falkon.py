@@ -47,6 +47,49 @@ def factor(problem: Problem, penalty: float, *, centered: bool = False) -> Facto
     return Factors(pair, pair.jitter * (1 - KEPT_JITTER), scale)
 
 
+class NormalEquations:
+    """(KᵀWK/Σw - uuᵀ + penalty·k(C, C)) β = b in the coordinates γ = A T β, in which it is well conditioned.
+
+    T, A and the vectors are float64 and so are the sums over n, while K is evaluated in the type of X. The jitter δ in
+    TᵀT = k(C, C) + δI is subtracted again, all but a hundredth of it, so it does not act as a penalty.
+    """
+
+    def __init__(self, problem: LeastSquares):
+        self.problem = problem
+        self.pair, _, self.scale = factor(problem, problem.penalty, centered=problem.intercept)
+        rounding = torch.finfo(problem.K.dtype).eps * self.scale
+        self._leak = excess(problem.penalty, self.pair.jitter, rounding)
+
+    def operator(self, gamma: Array) -> Array:
+        """One pass over X."""
+        problem, pair, K = self.problem, self.pair, self.problem.K
+        with problem.timed("precondition"):
+            inner = pair.solve_a(gamma)
+            beta = pair.solve_t(inner)
+        with problem.timed("iterate"):
+            V = torch.from_numpy(np.ascontiguousarray(beta)).to(K.dtype).to(K.device)
+            product = K.gram_mv(V, problem.weights, dtype=torch.float64)
+        with problem.timed("precondition"):
+            image = as_numpy(product) / problem.total_weight - self._leak * beta
+            if problem.intercept:
+                u = problem.sides[1]
+                image -= u @ (u.T @ beta)
+            image = pair.solve_t_transposed(image) + problem.penalty * inner
+            return pair.solve_a_transposed(image)
+
+    def right_side(self, b: Array) -> Array:
+        """What the right side becomes in these coordinates."""
+        return self.pair.solve_a_transposed(self.pair.solve_t_transposed(b))
+
+    def coefficients(self, gamma: Array) -> Array:
+        """β from γ."""
+        return self.pair.solve_t(self.pair.solve_a(gamma))
+
+    def start(self, beta: Array) -> Array:
+        """γ from β."""
+        return self.pair.multiply_a(self.pair.multiply_t(beta))
+
+
 def falkon(
     problem: LeastSquares,
     *,
@@ -57,10 +100,8 @@ def falkon(
 ) -> Solution:
     """Solve by conjugate gradients in γ, β = T⁻¹A⁻¹γ, one pass over X an iteration.
 
-    T, A and the iterates are float64 and so are the sums over n, while K is evaluated in the type of X: float32 runs
-    at float32 speed without losing what small penalties need. The jitter δ in TᵀT = Kmm + δI is subtracted again
-    inside the operator, all but a hundredth of it, so it does not act as a penalty. If the coefficients end so large
-    that float32 entries of K are not enough for them, the solve goes on with float64 entries.
+    float32 runs at float32 speed without losing what small penalties need; see `NormalEquations`. If the coefficients
+    end so large that float32 entries of K are not enough for them, the solve goes on with float64 entries.
 
     Parameters
     ----------
@@ -74,25 +115,9 @@ def falkon(
     callback : callable (Step) -> bool, optional
         Called after each iteration; True ends the solve.
     """
-    K, penalty = problem.K, problem.penalty
-    pair, _, scale = factor(problem, penalty, centered=problem.intercept)
-    leak = excess(penalty, pair.jitter, torch.finfo(K.dtype).eps * scale)
+    equations = NormalEquations(problem)
     right, u = problem.sides
-
-    def operator(gamma: Array) -> Array:
-        with problem.timed("precondition"):
-            inner = pair.solve_a(gamma)
-            beta = pair.solve_t(inner)
-        with problem.timed("iterate"):
-            V = torch.from_numpy(np.ascontiguousarray(beta)).to(K.dtype).to(K.device)
-            product = K.gram_mv(V, problem.weights, dtype=torch.float64)
-        with problem.timed("precondition"):
-            image = as_numpy(product) / problem.total_weight - u @ (u.T @ beta) - leak * beta
-            image = pair.solve_t_transposed(image) + penalty * inner
-            return pair.solve_a_transposed(image)
-
-    def coefficients(gamma: Array) -> Array:
-        return pair.solve_t(pair.solve_a(gamma))
+    coefficients = equations.coefficients
 
     def report(iteration: int, gamma: Array, residuals: Array, values: Array) -> bool:
         if callback is None:
@@ -105,9 +130,9 @@ def falkon(
     stopped: list[int] = []
 
     result = conjugate_gradients(
-        operator,
-        pair.solve_a_transposed(pair.solve_t_transposed(right)),
-        start=None if start is None else pair.multiply_a(pair.multiply_t(start.detach().cpu().double().numpy())),
+        equations.operator,
+        equations.right_side(right),
+        start=None if start is None else equations.start(start.detach().cpu().double().numpy()),
         tolerance=tolerance,
         max_iterations=max_iterations,
         values_at_zero=problem.value_at_zero,
@@ -115,8 +140,8 @@ def falkon(
     )
     beta = coefficients(result.solution)
     left = max_iterations - result.iterations
-    drowned = bool(result.rounded.any()) or _drowned(beta, result.values[-1], scale)
-    if K.dtype == torch.float32 and drowned and left > 2 * WINDOW and not stopped:
+    drowned = bool(result.rounded.any()) or _drowned(beta, result.values[-1], equations.scale)
+    if problem.K.dtype == torch.float32 and drowned and left > 2 * WINDOW and not stopped:
         wide = problem.widened()
         if wide is not None:
             rest = falkon(
@@ -134,7 +159,7 @@ def falkon(
         residuals=result.residuals.max(axis=1, initial=0.0).tolist(),
         converged=converged,
         message=_message(result),
-        jitter=pair.jitter,
+        jitter=equations.pair.jitter,
         objective=np.maximum(result.values[-1], 0.0).tolist(),
         objective_history=result.values.sum(axis=1).tolist(),
         seconds=problem.seconds,

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gyrfalcon.kernels import Kernel
 from gyrfalcon.matrix import KernelMatrix
 
 Array = np.ndarray[Any, Any]
@@ -92,6 +93,15 @@ class LeastSquares(Problem):
         weights = None if self.weights is None else self.weights.double()
         wide: LeastSquares = dataclasses.replace(self, K=self.K.widened(), Y=self.Y.double(), weights=weights)
         return wide
+
+    def at(self, *, kernel: Kernel | None = None, penalty: float | None = None, C: Any = None) -> LeastSquares:
+        """The same problem with another kernel, penalty or centres."""
+        K = self.K
+        if kernel is not None or C is not None:
+            kernel, C = kernel or K.kernel, K.C if C is None else C
+            K = KernelMatrix(kernel, K.X, C, memory_budget=K.memory_budget, cache=False)
+        penalty = self.penalty if penalty is None else penalty
+        return LeastSquares(K, self.Y, penalty, self.weights, self.intercept, self.floor)
 
     @cached_property
     def mean(self) -> Tensor:

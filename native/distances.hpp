@@ -1,0 +1,146 @@
+// Squared distances and inner products, built as a matrix product is: a block of `row_panel` rows by two or more
+// vectors of centres lives in registers while the features stream past.
+#pragma once
+
+#include "simd.hpp"
+#include "tile.hpp"
+
+namespace {
+
+using gyrfalcon::PackedLeaf;
+using std::size_t;
+
+#if defined(__AVX512F__) || defined(__aarch64__)
+constexpr int rows_in_registers = 12;
+#else
+constexpr int rows_in_registers = 6;
+#endif
+constexpr int vectors_in_registers = 2;
+
+template <class T>
+constexpr size_t panel = vectors_in_registers * lanes<T>;
+
+// Up to here the difference of two points is squared directly: exact, and as fast while it shares the pipelines with
+// the profile; beyond, |x|^2 + |c|^2 - 2 x.c is cheaper.
+constexpr size_t widest_direct = 32;
+// Features per pass, so that a panel of centres stays in the first-level cache while the rows of a block pass by.
+template <class T>
+constexpr size_t depth = 1024 / sizeof(T);
+// |x|^2 + |c|^2 - 2 x.c has lost digits where it falls below this part of |x|^2 + |c|^2.
+constexpr double cancellation = 1.0 / 32;
+
+// Where |x - c|^2 falls below this part of |x|^2 + |c|^2, sums of g x - g c would lose too many digits.
+template <class T>
+constexpr T nearness = sizeof(T) == 4 ? T(1) / (1 << 6) : T(1) / (1 << 16);
+
+template <class T>
+using Registers = Vector<T>[rows_in_registers][vectors_in_registers];
+
+template <class T, bool difference>
+GYRFALCON_INLINE void accumulate(const T* x, const T* c, size_t width, Registers<T>& sum) {
+#pragma GCC unroll 2
+    for (size_t k = 0; k < width; ++k, x += rows_in_registers, c += panel<T>) {
+        Vector<T> centre[vectors_in_registers];
+        for (int v = 0; v < vectors_in_registers; ++v) centre[v] = load(c + v * lanes<T>);
+#pragma GCC unroll 16
+        for (int r = 0; r < rows_in_registers; ++r)
+            for (int v = 0; v < vectors_in_registers; ++v) {
+                if constexpr (difference) {
+                    const Vector<T> gap = centre[v] - x[r];
+                    sum[r][v] += gap * gap;
+                } else {
+                    sum[r][v] += centre[v] * x[r];
+                }
+            }
+    }
+}
+
+// Squared distances from inner products; where cancellation shows, the whole block again by differences.
+template <class T>
+GYRFALCON_INLINE void distances(const PackedLeaf<T>& leaf, size_t row, size_t column, Registers<T>& sum) {
+    const T* x_norm = leaf.x_norm + row * rows_in_registers;
+    const T* c_norm = leaf.c_norm + column * panel<T>;
+    Bits<T> lost{};
+    for (int v = 0; v < vectors_in_registers; ++v) {
+        const Vector<T> norm = load(c_norm + v * lanes<T>);
+#pragma GCC unroll 16
+        for (int r = 0; r < rows_in_registers; ++r) {
+            const Vector<T> both = norm + x_norm[r];
+            sum[r][v] = both - T(2) * sum[r][v];
+            lost |= ~(sum[r][v] >= both * T(cancellation));  // true for NaN too
+        }
+    }
+    if (__builtin_expect(any(lost), 0)) {
+        for (auto& row_sum : sum)
+            for (auto& s : row_sum) s = Vector<T>{};
+        accumulate<T, true>(leaf.x + row * leaf.width * rows_in_registers, leaf.c + column * leaf.width * panel<T>,
+                            leaf.width, sum);
+    }
+}
+
+template <class T>
+GYRFALCON_INLINE void load_block(const T* block, size_t stride, Registers<T>& sum) {
+    for (int r = 0; r < rows_in_registers; ++r)
+        for (int v = 0; v < vectors_in_registers; ++v) sum[r][v] = load(block + r * stride + v * lanes<T>);
+}
+
+template <class T>
+GYRFALCON_INLINE void store_block(T* block, size_t stride, const Registers<T>& sum) {
+    for (int r = 0; r < rows_in_registers; ++r)
+        for (int v = 0; v < vectors_in_registers; ++v) store(block + r * stride + v * lanes<T>, sum[r][v]);
+}
+
+// Whether some of these squared distances are small beside the norms of their points.
+template <class T>
+GYRFALCON_INLINE bool any_near(const PackedLeaf<T>& leaf, size_t row, size_t column, const Registers<T>& sum) {
+    const T* x_norm = leaf.x_norm + row * rows_in_registers;
+    const T* c_norm = leaf.c_norm + column * panel<T>;
+    Bits<T> found{};
+    for (int v = 0; v < vectors_in_registers; ++v) {
+        const Vector<T> norm = load(c_norm + v * lanes<T>) * nearness<T>;
+#pragma GCC unroll 16
+        for (int r = 0; r < rows_in_registers; ++r) found |= ~(sum[r][v] >= norm + x_norm[r] * nearness<T>);
+    }
+    return any(found);
+}
+
+// tile = squared distances or inner products for row panels [0, row_panels) and centre panels [first, last), and a note
+// for each pair of panels whether some of their points are near each other.
+template <class T, bool radial, bool notes>
+void fill_tile(const PackedLeaf<T>& leaf, size_t row_panels, size_t first, size_t last, T* tile, size_t stride,
+               bool* near, size_t near_stride) {
+    const bool direct = radial && leaf.width <= widest_direct;
+    for (size_t k = 0; k == 0 || k < leaf.width; k += depth<T>) {
+        const size_t width = leaf.width - k < depth<T> ? leaf.width - k : depth<T>;
+        for (size_t column = first; column < last; ++column) {
+            const T* c = leaf.c + (column * leaf.width + k) * panel<T>;
+            for (size_t row = 0; row < row_panels; ++row) {
+                const T* x = leaf.x + (row * leaf.width + k) * rows_in_registers;
+                T* block = tile + row * rows_in_registers * stride + (column - first) * panel<T>;
+                Registers<T> sum = {};
+                if (k != 0) load_block(block, stride, sum);
+                if (direct)
+                    accumulate<T, true>(x, c, width, sum);
+                else
+                    accumulate<T, false>(x, c, width, sum);
+                if (radial && !direct && k + width == leaf.width) distances(leaf, row, column, sum);
+                if (notes && k + width == leaf.width)
+                    near[(column - first) * near_stride + row] = any_near(leaf, row, column, sum);
+                store_block(block, stride, sum);
+            }
+        }
+    }
+}
+
+template <class T, bool radial>
+void fill(const PackedLeaf<T>& leaf, size_t row_panels, size_t first, size_t last, T* tile, size_t stride) {
+    fill_tile<T, radial, false>(leaf, row_panels, first, last, tile, stride, nullptr, 0);
+}
+
+template <class T>
+void fill_noting(const PackedLeaf<T>& leaf, size_t row_panels, size_t first, size_t last, T* tile, size_t stride,
+                 bool* near, size_t near_stride) {
+    fill_tile<T, true, true>(leaf, row_panels, first, last, tile, stride, near, near_stride);
+}
+
+}  // namespace

@@ -1,0 +1,58 @@
+"""Penalty, kernel and centres learned by gradient."""
+
+from .exact import Exact
+from .objectives import (
+    GCV,
+    OBJECTIVES,
+    SGPR,
+    ComplexityRegularization,
+    Criterion,
+    Evaluation,
+    Gradient,
+    HoldOut,
+    KFold,
+    LeaveOneOut,
+    Objective,
+    Proposed,
+    Statistics,
+)
+from .feature_map import gradient_outer_product
+from .parameters import Parameters
+from .path import Grid, PenaltyPath, cross_validate
+from .plots import plot_path, plot_relevance, plot_trace, relevance
+from .settings import Tuning
+from .stochastic import Stochastic
+from .trace import Step, Trace
+from .tuner import Tuned, tune
+
+__all__ = [
+    "GCV",
+    "OBJECTIVES",
+    "SGPR",
+    "ComplexityRegularization",
+    "Criterion",
+    "Evaluation",
+    "Exact",
+    "Gradient",
+    "Grid",
+    "HoldOut",
+    "KFold",
+    "LeaveOneOut",
+    "Objective",
+    "Parameters",
+    "PenaltyPath",
+    "Proposed",
+    "Statistics",
+    "Step",
+    "Stochastic",
+    "Trace",
+    "Tuned",
+    "Tuning",
+    "cross_validate",
+    "gradient_outer_product",
+    "plot_path",
+    "plot_relevance",
+    "plot_trace",
+    "relevance",
+    "tune",
+]

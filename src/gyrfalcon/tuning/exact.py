@@ -1,0 +1,283 @@
+"""Objectives evaluated exactly, at the price of n·m²: two passes over blocks of rows, in float64, by the chain rule.
+
+In the features Z = K T⁻¹, TᵀT = k(C, C), every objective is a function of the moments ZᵀZ/n and ZᵀY/n of a few parts of
+the rows. Autograd differentiates that small function; what lies between the moments and K is done here, row block by row
+block, so that nothing of the size of K is stored unless it is small.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gyrfalcon.arrays import to_tensor
+from gyrfalcon.solvers import LeastSquares
+from gyrfalcon.solvers.problem import noise_floor
+
+from .objectives.base import Array, Criterion, Evaluation, Gradient, Statistics
+from .pull import Pull, cholesky, cholesky_backward
+
+ROWS = 2048  # of Z that are made together
+KEPT = 4  # the share of the memory budget, as a divisor, that Z may take so as not to be made twice
+
+
+@dataclass(frozen=True)
+class Exact:
+    """Evaluate objectives with exact traces and factorisations.
+
+    Examples
+    --------
+    >>> import torch, gyrfalcon as gf
+    >>> X = torch.linspace(-3, 3, 100, dtype=torch.float64)[:, None]
+    >>> problem = gf.solvers.LeastSquares(gf.KernelMatrix("rbf", X, X[::10]), torch.sin(X), penalty=1e-4)
+    >>> sorted(gf.tuning.SGPR().evaluate(problem, gf.tuning.Exact()).gradient.parameters)
+    ['length_scale']
+    """
+
+    def criterion(self, problem: LeastSquares, objective: Criterion, *, gradient: bool) -> Evaluation:
+        pass_ = Pass(problem)
+        moments, trace = pass_.moments(), pass_.prior_trace()
+        with torch.enable_grad():
+            leaves = _leaves(moments.second, moments.first, torch.tensor(problem.penalty, dtype=torch.float64), trace)
+            statistics = _statistics(*leaves, moments.square, problem.total_weight)
+            terms = objective.terms(statistics)
+            value = torch.stack(list(terms.values())).sum()
+            found = evaluation(value, terms)
+            if not gradient:
+                return found
+            in_second, in_first, in_penalty, in_trace = _gradients(value, leaves)
+        pulled = pass_.pull([in_second], [in_first], [moments], in_trace=float(in_trace))
+        return found._replace(gradient=Gradient(float(in_penalty), *pulled))
+
+    def validation(self, problem: LeastSquares, labels: Array, held: tuple[int, ...], *, gradient: bool) -> Evaluation:
+        pass_ = Pass(problem)
+        count = int(labels.max()) + 1
+        parts = pass_.moments_by_part(torch.from_numpy(labels).to(pass_.device), count)
+        with torch.enable_grad():
+            penalty = torch.tensor(problem.penalty, dtype=torch.float64, requires_grad=True)
+            seconds = _leaves(*(part.second for part in parts))
+            firsts = _leaves(*(part.first for part in parts))
+            errors, weight = [], 0.0
+            for fold in held:
+                others = [i for i in range(count) if i != fold]
+                left = sum(parts[i].total for i in others)
+                if left == 0 or parts[fold].total == 0:
+                    continue
+                second = torch.stack([seconds[i] for i in others]).sum(0) / left
+                first = torch.stack([firsts[i] for i in others]).sum(0) / left
+                v = torch.cholesky_solve(first, _factor(second, penalty))
+                square = parts[fold].square - 2 * (firsts[fold] * v).sum() + (v * (seconds[fold] @ v)).sum()
+                errors.append(square)
+                weight += parts[fold].total
+            value = torch.stack(errors).sum() / (weight * problem.Y.shape[1])
+            found = evaluation(value, {"error": value})
+            if not gradient:
+                return found
+            in_penalty, *rest = _gradients(value, (penalty, *seconds, *firsts))
+        # The parts are sums, not means: their derivatives are those of means over a total of one.
+        sums = [Moments(part.second, part.first, part.square, 1.0, part.rows) for part in parts]
+        pulled = pass_.pull(rest[:count], rest[count:], sums)
+        return found._replace(gradient=Gradient(float(in_penalty), *pulled))
+
+    def leave_one_out(self, problem: LeastSquares, *, gradient: bool) -> Evaluation:
+        pass_ = Pass(problem)
+        moments, total = pass_.moments(), problem.total_weight
+        with torch.enable_grad():
+            leaves = _leaves(moments.second, moments.first, torch.tensor(problem.penalty, dtype=torch.float64))
+            factor = _factor(leaves[0], leaves[2])
+            solved = torch.cholesky_solve(leaves[1], factor), torch.cholesky_inverse(factor)
+            v, inverse = _leaves(*solved)
+            value = torch.zeros((), dtype=torch.float64, device=pass_.device)
+            in_v, in_inverse = torch.zeros_like(v), torch.zeros_like(inverse)
+            direct = []
+            for rows, Z in pass_.blocks():
+                (Z,) = _leaves(Z)
+                Y = pass_.targets(rows)
+                leverage = (Z * (inverse @ Z)).sum(0) / total
+                part = ((Y.T - v.T @ Z) / (1 - leverage)).square().sum() / (total * Y.shape[1])
+                if gradient:
+                    in_z, part_v, part_inverse = torch.autograd.grad(part, (Z, v, inverse))
+                    in_v += part_v
+                    in_inverse += part_inverse
+                    direct.append(in_z)
+                value += part.detach()
+            found = evaluation(value, {"error": value})
+            if not gradient:
+                return found
+            in_second, in_first, in_penalty = torch.autograd.grad(solved, leaves, (in_v, in_inverse))
+        pulled = pass_.pull([in_second], [in_first], [moments], direct=direct)
+        return found._replace(gradient=Gradient(float(in_penalty), *pulled))
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Σ wzzᵀ / total, Σ wzyᵀ / total and Σ wy² (per total and output, for all rows) of some rows."""
+
+    second: Tensor
+    first: Tensor
+    square: Tensor
+    total: float
+    rows: Tensor | None  # which, or all
+
+
+class Pass:
+    """The features of a problem, block by block, and the way back from derivatives in their moments to K."""
+
+    def __init__(self, problem: LeastSquares):
+        self.problem = problem if problem.K.dtype == torch.float64 else problem.widened() or problem
+        self.K = self.problem.K
+        self.device = self.K.device
+        n, m = self.K.shape
+        kernel = torch.from_numpy(self.K.between_centers()).to(self.device)
+        scale = float(kernel.diagonal().max()) if m else 1.0
+        self.L = cholesky(kernel, noise_floor(m, torch.float64) * scale)
+        w = self.problem.weights
+        self.roots = None if w is None else w[:, 0].double().sqrt()
+        budget = self.K.memory_budget
+        self._step = max(1, min(n, ROWS, budget // (32 * max(1, m))))
+        self._keeps = 8 * n * m <= budget // KEPT
+        self._kept: dict[int, Tensor] = {}
+
+    def blocks(self) -> Iterator[tuple[slice, Tensor]]:
+        """Zᵀ of the rows of a slice, each row times the root of its weight."""
+        n = self.K.shape[0]
+        for start in range(0, n, self._step):
+            rows = slice(start, min(n, start + self._step))
+            Z = self._kept.get(start)
+            if Z is None:
+                block = to_tensor(self.K.rows(rows)).double().T
+                if self.roots is not None:
+                    block = block * self.roots[rows]
+                Z = torch.linalg.solve_triangular(self.L, block, upper=False)
+                if self._keeps:
+                    self._kept[start] = Z
+            yield rows, Z
+
+    def targets(self, rows: slice) -> Tensor:
+        Y = self.problem.Y[rows].double()
+        return Y if self.roots is None else self.roots[rows, None] * Y
+
+    def moments(self) -> Moments:
+        (part,) = self.moments_by_part(torch.zeros(self.K.shape[0], dtype=torch.int64, device=self.device), 1)
+        total, outputs = self.problem.total_weight, self.problem.Y.shape[1]
+        square = part.square / (total * outputs) + float(np.mean(self.problem.floor))
+        return Moments(part.second / total, part.first / total, square, total, None)
+
+    def moments_by_part(self, labels: Tensor, count: int) -> list[Moments]:
+        """Sums over the rows of each label."""
+        m, outputs = self.K.shape[1], self.problem.Y.shape[1]
+        zeros = {"dtype": torch.float64, "device": self.device}
+        second = torch.zeros(count, m, m, **zeros)  # type: ignore[call-overload]
+        first = torch.zeros(count, m, outputs, **zeros)  # type: ignore[call-overload]
+        square, total = torch.zeros(count, **zeros), torch.zeros(count, **zeros)  # type: ignore[call-overload]
+        for rows, Z in self.blocks():
+            Y, here = self.targets(rows), labels[rows]
+            for part in range(count):
+                at = (here == part).nonzero()[:, 0] if count > 1 else slice(None)
+                Zp, Yp = Z[:, at], Y[at]
+                second[part].addmm_(Zp, Zp.T)
+                first[part].addmm_(Zp, Yp)
+                square[part] += Yp.square().sum()
+                total[part] += len(Yp) if self.roots is None else self.roots[rows][at].square().sum()
+        return [
+            Moments(second[part], first[part], square[part], float(total[part]), labels == part)
+            for part in range(count)
+        ]
+
+    def prior_trace(self) -> Tensor:
+        """Tr K, rows counted by weight."""
+        diagonal = torch.from_numpy(self.K.prior_diagonal()).to(self.device)
+        return (diagonal if self.roots is None else self.roots.square() * diagonal).sum()
+
+    def pull(
+        self,
+        in_seconds: list[Tensor],
+        in_firsts: list[Tensor],
+        moments: list[Moments],
+        *,
+        in_trace: float = 0.0,
+        direct: list[Tensor] | None = None,
+    ) -> tuple[dict[str, Array], Array | None]:
+        """Derivatives in the kernel's parameters and the centres from those in the moments of parts of the rows.
+
+        `direct` are derivatives in Zᵀ itself, by block.
+        """
+        twice = [g + g.T for g in in_seconds]
+        inverse = [1 / part.total for part in moments]
+        pairs = list(zip(twice, in_firsts, moments, inverse, strict=True))
+        # Z = K T⁻¹, L = Tᵀ: derivatives in Z become derivatives in K by L⁻ᵀ, and in L by -L⁻ᵀ(in_Zᵀ Z).
+        in_k_from = [
+            (
+                torch.linalg.solve_triangular(self.L.T, g * scale, upper=True),
+                torch.linalg.solve_triangular(self.L.T, h * scale, upper=True),
+                part.rows,
+            )
+            for g, h, part, scale in pairs
+        ]
+        in_z_by_z = torch.stack([g @ part.second + h @ part.first.T for g, h, part, _ in pairs]).sum(0)
+        total = Pull(self.K)
+        for place, (rows, Z) in enumerate(self.blocks()):
+            Y = self.targets(rows)
+            in_block = torch.zeros_like(Z)
+            for g, h, chosen in in_k_from:
+                at = slice(None) if chosen is None else chosen[rows].nonzero()[:, 0]
+                in_block[:, at] = g @ Z[:, at] + h @ Y[at].T
+            if direct is not None:
+                in_block += torch.linalg.solve_triangular(self.L.T, direct[place], upper=True)
+                in_z_by_z += direct[place] @ Z.T
+            if self.roots is not None:
+                in_block *= self.roots[rows]
+            if total.wanted:
+                total.add(self.K.row_gradients(rows, in_block.T, wanted=total.wanted))
+        in_l = -torch.linalg.solve_triangular(self.L.T, in_z_by_z, upper=True)
+        total.add_between_centers(cholesky_backward(self.L, in_l))
+        if in_trace:
+            total.add_diagonal(in_trace, self.problem.weights)
+        return total.result()
+
+
+def _factor(second: Tensor, penalty: Tensor) -> Tensor:
+    """The lower factor of moments + penalty·I, in reach of autograd."""
+    eye = torch.eye(len(second), dtype=second.dtype, device=second.device)
+    floor = torch.finfo(second.dtype).eps * float(second.detach().diagonal().sum())
+    factor: Tensor = torch.linalg.cholesky(second + torch.clamp_min(penalty, floor) * eye)
+    return factor
+
+
+def _statistics(
+    second: Tensor, first: Tensor, penalty: Tensor, trace: Tensor, square: Tensor, total: float
+) -> Statistics:
+    m, outputs = first.shape
+    factor = _factor(second, penalty)
+    v = torch.cholesky_solve(first, factor)
+    half = torch.linalg.solve_triangular(factor, torch.eye(m, dtype=factor.dtype, device=factor.device), upper=False)
+    return Statistics(
+        total=total,
+        penalty=penalty,
+        risk=square - (first * v).sum() / outputs,
+        norm=v.square().sum() / outputs,
+        freedom=m - penalty * half.square().sum(),
+        defect=trace - total * second.diagonal().sum(),
+        log_determinant=2 * factor.diagonal().log().sum() + total * (total * penalty).log() - m * penalty.log(),
+    )
+
+
+def _leaves(*values: Tensor) -> tuple[Tensor, ...]:
+    return tuple(value.detach().requires_grad_() for value in values)
+
+
+def _gradients(value: Tensor, leaves: tuple[Tensor, ...]) -> list[Tensor]:
+    found = torch.autograd.grad(value, leaves, allow_unused=True)
+    return [torch.zeros_like(leaf) if part is None else part for leaf, part in zip(leaves, found, strict=True)]
+
+
+def evaluation(value: Tensor, terms: dict[str, Tensor]) -> Evaluation:
+    number = float(value.detach())
+    if not math.isfinite(number):
+        raise FloatingPointError(f"the objective is {number}")
+    return Evaluation(number, {name: float(term.detach()) for name, term in terms.items()}, None)

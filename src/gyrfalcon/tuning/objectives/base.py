@@ -1,0 +1,106 @@
+"""What every objective of tuning is, and what its value and gradient come as."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+import numpy as np
+from torch import Tensor
+
+from gyrfalcon.solvers import LeastSquares
+
+Array = np.ndarray[Any, Any]
+
+
+class Gradient(NamedTuple):
+    """Derivatives of an objective: in the penalty, in each parameter of the kernel by name, and in the centres."""
+
+    penalty: float
+    parameters: dict[str, Array]
+    centers: Array | None
+
+
+class Evaluation(NamedTuple):
+    """An objective's value, the terms that add up to it, and its gradient if that was asked for."""
+
+    value: float
+    terms: dict[str, float]
+    gradient: Gradient | None
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """What the criteria are made of, as tensors that gradients flow into; outputs are averaged.
+
+    Attributes
+    ----------
+    total : float
+        n, or the sum of the weights.
+    penalty : λ
+    risk : ‖f(X) - Y‖² / n + λ ‖f‖²
+    norm : ‖f‖²
+    freedom : Tr((K̃ + nλI)⁻¹ K̃), the degrees of freedom
+    defect : Tr(K - K̃), what the centres miss
+    log_determinant : log |K̃ + nλI|
+    """
+
+    total: float
+    penalty: Tensor
+    risk: Tensor
+    norm: Tensor
+    freedom: Tensor
+    defect: Tensor
+    log_determinant: Tensor
+
+    @property
+    def error(self) -> Tensor:
+        """‖f(X) - Y‖² / n."""
+        return self.risk - self.penalty * self.norm
+
+
+class Method(Protocol):
+    """How objectives are evaluated: exactly, or with random probes and iterative solves."""
+
+    def criterion(self, problem: LeastSquares, objective: Criterion, *, gradient: bool) -> Evaluation: ...
+
+    def validation(
+        self, problem: LeastSquares, labels: Array, held: tuple[int, ...], *, gradient: bool
+    ) -> Evaluation: ...
+
+    def leave_one_out(self, problem: LeastSquares, *, gradient: bool) -> Evaluation: ...
+
+
+class Objective(ABC):
+    """What tuning minimises over the penalty, the kernel's parameters and the centres.
+
+    The targets should have mean zero: the problem is taken without its intercept.
+    """
+
+    name: ClassVar[str]
+    positive: ClassVar[bool] = True  # an error, of which falls by the same factor count the same
+
+    @abstractmethod
+    def evaluate(self, problem: LeastSquares, method: Method, *, gradient: bool = True) -> Evaluation:
+        """The objective at the penalty, kernel and centres of a problem.
+
+        Parameters
+        ----------
+        problem : LeastSquares
+        method : Exact or Stochastic
+        gradient : bool
+        """
+
+
+class Criterion(Objective):
+    """An objective that is a formula in `Statistics`."""
+
+    needs: ClassVar[frozenset[str]]
+
+    @abstractmethod
+    def terms(self, s: Statistics) -> dict[str, Tensor]:
+        """The terms whose sum is minimised."""
+
+    def evaluate(self, problem: LeastSquares, method: Method, *, gradient: bool = True) -> Evaluation:
+        return method.criterion(problem, self, gradient=gradient)

@@ -1,0 +1,43 @@
+"""k-fold cross-validation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from gyrfalcon.solvers import LeastSquares
+
+from .base import Evaluation, Method, Objective
+
+
+@dataclass(frozen=True)
+class KFold(Objective):
+    """The mean squared error of every row, of the solution on the folds that the row is not in.
+
+    Parameters
+    ----------
+    folds : int
+    random_state : int
+
+    Examples
+    --------
+    >>> import torch, gyrfalcon as gf
+    >>> X = torch.linspace(-3, 3, 100, dtype=torch.float64)[:, None]
+    >>> problem = gf.solvers.LeastSquares(gf.KernelMatrix("rbf", X, X[::10]), torch.sin(X), penalty=1e-4)
+    >>> gf.tuning.KFold().evaluate(problem, gf.tuning.Exact()).value < 1e-4
+    True
+    """
+
+    folds: int = 5
+    random_state: int = 0
+
+    name: ClassVar[str] = "kfold"
+
+    def evaluate(self, problem: LeastSquares, method: Method, *, gradient: bool = True) -> Evaluation:
+        n = problem.K.shape[0]
+        if not 2 <= self.folds <= n:
+            raise ValueError(f"folds must lie between 2 and the {n} rows, got {self.folds}")
+        labels = np.random.default_rng(self.random_state).permutation(n) % self.folds
+        return method.validation(problem, labels, tuple(range(self.folds)), gradient=gradient)

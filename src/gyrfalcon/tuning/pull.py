@@ -1,0 +1,97 @@
+"""From derivatives in the entries of k(X, C), k(C, C) and the diagonal to those in kernel parameters and centres."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import sparse
+from torch import Tensor
+
+from gyrfalcon.arrays import to_tensor
+from gyrfalcon.kernels import RadialKernel
+from gyrfalcon.matrix import KernelMatrix
+
+Array = np.ndarray[Any, Any]
+
+
+class Pull:
+    """Sums of derivatives in the parameters of the kernel and in the centres."""
+
+    def __init__(self, K: KernelMatrix):
+        self.K = K
+        self.parameters: dict[str, Array] = {}
+        self.centers: Array | None = None
+        self.wanted: tuple[str, ...] = ("C", "parameters")
+        if sparse.issparse(K.X):  # neither centres nor scales of single features can be differentiated
+            numbers = all(np.ndim(as_plain(value)) == 0 for value in K.kernel.parameters().values())
+            self.wanted = ("parameters",) if numbers else ()
+
+    def add(self, gradients: Any, *, both: bool = False) -> None:
+        for name, value in gradients.parameters.items():
+            self._add(name, value)
+        if gradients.C is not None:
+            part = (2 if both else 1) * gradients.C.detach().cpu().double().numpy()
+            self.centers = part if self.centers is None else self.centers + part
+
+    def result(self) -> tuple[dict[str, Array], Array | None]:
+        return self.parameters, self.centers
+
+    def _add(self, name: str, value: Tensor) -> None:
+        part = value.detach().cpu().double().numpy()
+        self.parameters[name] = self.parameters[name] + part if name in self.parameters else part
+
+    def add_between_centers(self, weights: Tensor) -> None:
+        """Of Σ weights ∘ k(C, C), weights symmetric: the derivative in C is twice that in one of its places."""
+        if not self.wanted:
+            return
+        C = self.K.C
+        if sparse.issparse(C):
+            among = KernelMatrix(self.K.kernel, C.astype(np.float64))
+        else:
+            points = to_tensor(C).detach().double()
+            among = KernelMatrix(self.K.kernel, points, points)
+        self.add(among.row_gradients(slice(None), weights, wanted=self.wanted), both=True)
+
+    def add_diagonal(self, factor: float, weights: Tensor | None) -> None:
+        """Of factor · Σ wᵢ k(xᵢ, xᵢ); nothing for kernels of the distance."""
+        if isinstance(self.K.kernel, RadialKernel) or sparse.issparse(self.K.X):
+            return
+        with torch.enable_grad():
+            names = self.K.kernel.parameters()
+            leaves = [torch.as_tensor(v, dtype=torch.float64).detach().requires_grad_() for v in names.values()]
+            kernel = self.K.kernel.with_parameters(dict(zip(names, leaves, strict=True)))
+            diagonal = kernel.diagonal(to_tensor(self.K.X).double())
+            value = factor * (diagonal if weights is None else weights[:, 0].double() * diagonal).sum()
+            if not value.requires_grad:
+                return
+            for name, part in zip(names, torch.autograd.grad(value, leaves, allow_unused=True), strict=True):
+                if part is not None:
+                    self._add(name, part)
+
+
+def as_plain(value: Any) -> Any:
+    return value.detach().cpu().numpy() if isinstance(value, Tensor) else value
+
+
+def cholesky(matrix: Tensor, jitter: float) -> Tensor:
+    """The lower factor of a symmetric matrix plus jitter·I, with ten times the jitter until there is one."""
+    scale = float(matrix.diagonal().abs().max()) if len(matrix) else 1.0
+    while True:
+        lifted = matrix + jitter * torch.eye(len(matrix), dtype=matrix.dtype, device=matrix.device)
+        factor, failed = torch.linalg.cholesky_ex(lifted)
+        if not int(failed) and bool(torch.isfinite(factor).all()):
+            return factor
+        if not jitter < 0.1 * scale:
+            raise FloatingPointError("k(C, C) is not finite, or far from positive definite")
+        jitter = max(10 * jitter, torch.finfo(matrix.dtype).eps * scale)
+
+
+def cholesky_backward(L: Tensor, in_factor: Tensor) -> Tensor:
+    """The symmetric derivative in LLᵀ from that in L."""
+    inner = (L.T @ in_factor).tril()
+    inner.diagonal().mul_(0.5)
+    left = torch.linalg.solve_triangular(L.T, inner, upper=True)
+    both = torch.linalg.solve_triangular(L, left, upper=False, left=False)
+    return (both + both.T) / 2
