@@ -1,6 +1,7 @@
 """Penalty, kernel and centres learned by gradient."""
 
 from .exact import Exact
+from .feature_map import gradient_outer_product
 from .objectives import (
     GCV,
     OBJECTIVES,
@@ -16,7 +17,6 @@ from .objectives import (
     Proposed,
     Statistics,
 )
-from .feature_map import gradient_outer_product
 from .parameters import Parameters
 from .path import Grid, PenaltyPath, cross_validate
 from .plots import plot_path, plot_relevance, plot_trace, relevance

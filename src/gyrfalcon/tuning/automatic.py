@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from scipy import sparse
+from torch import Tensor
 
 from gyrfalcon import centers as center_rules
 from gyrfalcon.arrays import Points, device_of
@@ -79,9 +80,7 @@ class Data:
         return Data(take(self.points, rows), self.Y[rows], None if self.weights is None else self.weights[rows])
 
     def problem(self, kernel: Kernel, C: Points, noise: float, memory_budget: int) -> LeastSquares:
-        X = self.points
-        X = X.astype(np.float64) if isinstance(X, np.ndarray) or sparse.issparse(X) else X.double()
-        C = C.astype(np.float64) if isinstance(C, np.ndarray) or sparse.issparse(C) else C.double()
+        X, C = (p.double() if isinstance(p, Tensor) else p.astype(np.float64) for p in (self.points, C))
         device, total = device_of(X), float(len(self.Y) if self.weights is None else self.weights.sum())
         K = KernelMatrix(kernel, X, C, memory_budget=memory_budget, cache=False)
         Y = torch.from_numpy(np.ascontiguousarray(self.Y)).to(device, torch.float64)
@@ -132,7 +131,7 @@ def learn(
         problem, grid = search(few.problem(kernels[0], C, start, memory_budget), settings, random, callback)
         return Learned(problem.K.kernel, problem.penalty * problem.total_weight, None, grid)
     C = centers(_count(few.points.shape[0], settings, n_centers), few)
-    run = Run(settings, C.shape, few.points.shape[0], fixed_penalty, fixed_kernel, callback)
+    run = Run(settings, C.shape[0], few.points.shape[0], fixed_penalty, fixed_kernel, callback)
     each = _per_feature(few.points, settings)
     if sparse.issparse(few.points) and any(as_array(getattr(k, "length_scale", 1.0)).ndim for k in kernels):
         run = replace(run, fixed_kernel=True)  # nothing differentiates these
@@ -157,7 +156,7 @@ class Run:
     """The settings of a run of `tune`."""
 
     settings: Tuning
-    shape: tuple[int, int]
+    centers: int
     rows: int
     fixed_penalty: bool
     fixed_kernel: bool
@@ -170,12 +169,12 @@ class Run:
             return wish
         if wish != "auto":
             return OBJECTIVES[wish]
-        return SGPR(amplitude=True) if self.shape[0] == self.rows else GCV()
+        return SGPR(amplitude=True) if self.centers == self.rows else GCV()
 
     @property
     def method(self) -> Method:
         wish = self.settings.method
-        small = self.rows * self.shape[0] <= EXACT_ENTRIES
+        small = self.rows * self.centers <= EXACT_ENTRIES
         return Exact() if wish == "exact" or (wish == "auto" and small) else Stochastic(probes=self.settings.probes)
 
     def __call__(

@@ -1,8 +1,8 @@
 """Objectives evaluated exactly, at the price of n·m²: two passes over blocks of rows, in float64, by the chain rule.
 
-In the features Z = K T⁻¹, TᵀT = k(C, C), every objective is a function of the moments ZᵀZ/n and ZᵀY/n of a few parts of
-the rows. Autograd differentiates that small function; what lies between the moments and K is done here, row block by row
-block, so that nothing of the size of K is stored unless it is small.
+In the features Z = K T⁻¹, TᵀT = k(C, C), every objective is a function of the moments ZᵀZ/n and ZᵀY/n of a few parts
+of the rows. Autograd differentiates that small function; what lies between the moments and K is done here, block of
+rows by block, so that nothing of the size of K is stored unless it is small.
 """
 
 from __future__ import annotations
@@ -44,8 +44,7 @@ class Exact:
         moments, trace = pass_.moments(), pass_.prior_trace()
         with torch.enable_grad():
             leaves = _leaves(moments.second, moments.first, torch.tensor(problem.penalty, dtype=torch.float64), trace)
-            statistics = _statistics(*leaves, moments.square, problem.total_weight)
-            terms = objective.terms(statistics)
+            terms = objective.terms(_statistics(leaves, moments.square, problem.total_weight))
             value = torch.stack(list(terms.values())).sum()
             found = evaluation(value, terms)
             if not gradient:
@@ -249,9 +248,8 @@ def _factor(second: Tensor, penalty: Tensor) -> Tensor:
     return factor
 
 
-def _statistics(
-    second: Tensor, first: Tensor, penalty: Tensor, trace: Tensor, square: Tensor, total: float
-) -> Statistics:
+def _statistics(leaves: tuple[Tensor, ...], square: Tensor, total: float) -> Statistics:
+    second, first, penalty, trace = leaves
     m, outputs = first.shape
     factor = _factor(second, penalty)
     v = torch.cholesky_solve(first, factor)

@@ -70,7 +70,7 @@ def _gradients(kernel: Kernel, X: Points, C: Points, beta: Tensor) -> Tensor:
 
 
 def _radial_gradients(kernel: RadialKernel, matrix: Any, X: Tensor, C: Tensor, beta: Tensor) -> Tensor:
-    """With z = x A/ℓ and k = φ(‖z - z'‖²): 2 Σⱼ βⱼ φ'ᵢⱼ (zᵢ - zⱼ), taken back through the map: one product for all outputs."""
+    """With z = x A/ℓ and k = φ(‖z - z'‖²): 2 Σⱼ βⱼ φ'ᵢⱼ (zᵢ - zⱼ), in one product, taken back through A."""
     beta = beta.to(X)
     scale = 1 / torch.as_tensor(kernel.length_scale).to(X)
     to_z = torch.diag(scale.expand(X.shape[1])) if matrix is None else (torch.as_tensor(matrix).to(X).T * scale)

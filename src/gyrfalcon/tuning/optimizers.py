@@ -13,7 +13,7 @@ from scipy import optimize
 
 Array = np.ndarray[Any, Any]
 
-FAILURES = (FloatingPointError, torch.linalg.LinAlgError, np.linalg.LinAlgError)
+FAILURES = (FloatingPointError, np.linalg.LinAlgError, torch.linalg.LinAlgError)  # type: ignore[attr-defined]
 RETREATS = 8  # times that Adam may go back to the best point with half the step
 
 
@@ -69,7 +69,7 @@ class Search:
         return self.seconds is not None and time.monotonic() - self.began >= self.seconds
 
 
-class Ended(Exception):
+class EndedError(Exception):
     """Raised inside a line search to leave it."""
 
 
@@ -84,14 +84,14 @@ def lbfgs(search: Search, start: Array, *, tolerance: float = 1e-4, logarithmic:
     def function(theta: Array) -> tuple[float, Array]:
         nonlocal worst
         if search.exhausted or search.evaluations > 3 * search.steps:
-            raise Ended("the time is up" if search.exhausted else "the line search found no way down")
+            raise EndedError("the time is up" if search.exhausted else "the line search found no way down")
         point = search(theta)
         if point is None:  # a wall, that the line search comes back from
             if not last:
-                raise Ended("the objective has no value at the start")
+                raise EndedError("the objective has no value at the start")
             return worst + 10 * (1 + abs(worst)), np.zeros_like(theta)
         if not last and search.accept(theta, point):
-            raise Ended("a callback asked for it")
+            raise EndedError("a callback asked for it")
         last.append((theta.copy(), point))
         value, gradient = point.value, point.gradient
         if logarithmic:
@@ -104,7 +104,7 @@ def lbfgs(search: Search, start: Array, *, tolerance: float = 1e-4, logarithmic:
         point = next(p for t, p in reversed(last) if np.array_equal(t, theta))
         del last[:-1]
         if search.accept(theta, point):
-            raise Ended("a callback asked for it")
+            raise EndedError("a callback asked for it")
 
     try:
         result = optimize.minimize(
@@ -118,7 +118,7 @@ def lbfgs(search: Search, start: Array, *, tolerance: float = 1e-4, logarithmic:
         )
         out_of_steps = result.nit >= search.steps
         search.message = f"stopped after {result.nit} steps" if out_of_steps else "the objective has settled"
-    except Ended as end:
+    except EndedError as end:
         search.message = str(end)
 
 

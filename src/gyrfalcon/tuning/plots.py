@@ -43,8 +43,8 @@ def plot_trace(model: Any, ax: Axes | None = None) -> Axes:
     for place, name in enumerate(trace.steps[0].terms):
         if len(trace.steps[0].terms) > 1:
             ax.plot(steps, [step.terms[name] for step in trace.steps], label=name, color=f"C{place + 1}", alpha=0.6)
-    errors = [step.validation_error for step in trace.steps]
-    if any(error is not None for error in errors):
+    errors = [np.nan if step.validation_error is None else step.validation_error for step in trace.steps]
+    if not np.isnan(errors).all():
         ax.plot(steps, errors, label="validation error", color="black", linestyle=":")
     ax.plot(trace.best, trace.values[trace.best], "o", color="C0")
     ax.set_xlabel("step")

@@ -82,7 +82,8 @@ def cholesky(matrix: Tensor, jitter: float) -> Tensor:
         lifted = matrix + jitter * torch.eye(len(matrix), dtype=matrix.dtype, device=matrix.device)
         factor, failed = torch.linalg.cholesky_ex(lifted)
         if not int(failed) and bool(torch.isfinite(factor).all()):
-            return factor
+            found: Tensor = factor
+            return found
         if not jitter < 0.1 * scale:
             raise FloatingPointError("k(C, C) is not finite, or far from positive definite")
         jitter = max(10 * jitter, torch.finfo(matrix.dtype).eps * scale)
@@ -94,4 +95,5 @@ def cholesky_backward(L: Tensor, in_factor: Tensor) -> Tensor:
     inner.diagonal().mul_(0.5)
     left = torch.linalg.solve_triangular(L.T, inner, upper=True)
     both = torch.linalg.solve_triangular(L, left, upper=False, left=False)
-    return (both + both.T) / 2
+    symmetric: Tensor = (both + both.T) / 2
+    return symmetric

@@ -82,7 +82,7 @@ class Tuning:
                 raise ValueError(f"{name} must be a positive whole number, got {value!r}")
         for name in ("learning_rate", "seconds"):
             value = getattr(self, name)
-            if value is not None and not (isinstance(value, numbers.Real) and value > 0):
+            if value is not None and not (isinstance(value, numbers.Real) and float(value) > 0):
                 raise ValueError(f"{name} must be a positive number, got {value!r}")
 
 

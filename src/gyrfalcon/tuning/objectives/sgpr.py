@@ -28,7 +28,7 @@ class SGPR(Criterion):
     >>> X = torch.linspace(-3, 3, 100, dtype=torch.float64)[:, None]
     >>> problem = gf.solvers.LeastSquares(gf.KernelMatrix("rbf", X, X[::10]), torch.sin(X), penalty=1e-4)
     >>> round(gf.tuning.SGPR().evaluate(problem, gf.tuning.Exact()).value)
-    -425
+    -398
     """
 
     amplitude: bool = False
