@@ -9,6 +9,7 @@ from pathlib import Path
 from . import (
     choice,
     demo,
+    feature_learning,
     gaussian_processes,
     gradient,
     gram,
@@ -21,6 +22,7 @@ from . import (
     regressor,
     report,
     sparse,
+    tabular,
     tuning_step,
 )
 
@@ -52,6 +54,10 @@ def main() -> None:
             gaussian_processes.run(arguments.quick)
         case "tuning_step":
             tuning_step.run()
+        case "tabular":
+            tabular.run(arguments.quick)
+        case "features":
+            feature_learning.run(arguments.quick)
         case "demo":
             demo.run(arguments.quick)
         case "all":
@@ -95,6 +101,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands.add_parser("gpytorch", parents=[quick], help=f"a tuned model beside GPyTorch's SGPR and SVGP; {data}")
     commands.add_parser("tuning_step", help="memory and time of one step of tuning on half a million rows")
+    commands.add_parser("tabular", parents=[quick], help="estimators as they come beside gradient boosting")
+    commands.add_parser("features", parents=[quick], help="length scales and input maps learned among noise")
     commands.add_parser("demo", parents=[quick], help="models and products beside their peers, as report/index.html")
     commands.add_parser("all", help="all but objectives, gpytorch and the demo")
     return parser

@@ -25,7 +25,7 @@ def load(name: str, seed: int, rows: int | None = None, test_rows: int | None = 
     """
     random = np.random.default_rng(seed)
     with np.load(file_of(name)) as arrays:
-        X, y = arrays["X"], arrays["y"]
+        X, y = _flights(arrays) if name == "flights3m" else (arrays["X"], arrays["y"])
         if "X_test" in arrays:
             X, y = (np.concatenate([arrays[key], arrays[f"{key}_test"]]) for key in ("X", "y"))
             test = np.arange(len(X)) >= len(arrays["X"])
@@ -37,6 +37,14 @@ def load(name: str, seed: int, rows: int | None = None, test_rows: int | None = 
         y = np.log(y)
     kept, held = (random.permutation(np.flatnonzero(part))[:most] for part, most in ((~test, rows), (test, test_rows)))
     return Split(X[kept], y[kept], X[held], y[held])
+
+
+def _flights(arrays: Any) -> tuple[Array, Array]:
+    """Date, time and distance of a flight and where its airports lie; its delay."""
+    places = arrays["latlon"]
+    columns = [arrays[key] for key in ("month", "day", "wday", "minute", "dist")]
+    X = np.column_stack([*columns, places[arrays["o"]], places[arrays["d"]]])
+    return X.astype(np.float32), arrays["y"].astype(np.float32)
 
 
 def standardized(split: Split, dtype: Any = np.float64) -> Split:

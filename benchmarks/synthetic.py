@@ -1,10 +1,11 @@
-"""Regression data that anyone can make again: smooth functions plus noise."""
+"""Data that anyone can make again: smooth functions plus noise, clusters beside noise."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.datasets import make_classification
 
 Array = np.ndarray[Any, Any]
 
@@ -48,3 +49,29 @@ def oblique(n: int, n_test: int, dtype: Any, d: int = 10, noise: float = 0.2) ->
 def rmse(prediction: Array, truth: Array) -> float:
     gap = np.asarray(prediction, dtype=np.float64).ravel() - np.asarray(truth, dtype=np.float64).ravel()
     return float(np.sqrt(np.mean(gap**2)))
+
+
+def noisy_classes(n: int, n_test: int, rotated: bool = False) -> Split:
+    """Ten classes of two clusters each in 30 features, beside 70 features of pure noise of the same spread, in float32.
+
+    With `rotated` the features are turned by a random rotation, so that none is without signal, but 70 directions are.
+    """
+    X, y = make_classification(
+        n + n_test,
+        100,
+        n_informative=30,
+        n_redundant=0,
+        n_classes=10,
+        n_clusters_per_class=2,
+        class_sep=1.4,
+        random_state=0,
+        shuffle=False,
+    )
+    random = np.random.default_rng(0)
+    order = random.permutation(len(X))
+    X, y = X[order], y[order]
+    X = (X - X.mean(0)) / X.std(0)
+    if rotated:
+        X = X @ np.linalg.qr(random.standard_normal((100, 100)))[0]
+    X = X.astype(np.float32)
+    return Split(X[:n], y[:n], X[n:], y[n:])

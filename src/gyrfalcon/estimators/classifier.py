@@ -41,13 +41,13 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]
     class_weight : dict, "balanced" or None
         Weights of the classes, multiplied into `sample_weight`.
     kernel, length_scale, penalty, centers, n_centers, solver, fit_intercept, tolerance, max_iterations, \
-early_stopping, validation_fraction, patience, warm_start, memory_budget, device, random_state, verbose
+early_stopping, validation_fraction, patience, warm_start, tune, memory_budget, device, random_state, verbose
         As in `KernelRegressor`.
 
     Attributes
     ----------
     classes_ : array of shape (k,)
-    kernel_, centers_, coefficients_, intercept_, penalty_, record_, n_iter_, n_features_in_, feature_names_in_
+    kernel_, centers_, coefficients_, intercept_, penalty_, tuning_, record_, n_iter_, n_features_in_, feature_names_in_
         As in `KernelRegressor`; coefficients have one column per output of the coding.
 
     Examples
@@ -57,7 +57,7 @@ early_stopping, validation_fraction, patience, warm_start, memory_budget, device
     >>> X, y = load_iris(return_X_y=True)
     >>> model = gf.KernelClassifier(loss="logistic", penalty=1e-4).fit(X, y)
     >>> round(model.score(X, y), 2)
-    0.98
+    0.99
     >>> model.predict_proba(X[:1]).round(2)
     array([[1., 0., 0.]])
     """

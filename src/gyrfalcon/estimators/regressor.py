@@ -36,12 +36,14 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
     Parameters
     ----------
     kernel : str, Kernel or callable
-        A name such as "gaussian", "laplacian", "matern"; or one of `gyrfalcon.kernels`, which brings its own length
+        A name such as "gaussian", "laplacian", "matern"; "auto", the better of Gaussian and Matérn if it is tuned, else
+        Gaussian; or one of `gyrfalcon.kernels`, which brings its own length
         scale; or a function of two tensors.
     length_scale : "auto", float or one float per feature
-        "auto" takes the spread of each feature times the median distance between points.
+        "auto" is tuned, starting from the spread of each feature times the median distance between points.
     penalty : "auto" or float
-        "auto" is 0.01 over the sum of the weights: for a Gaussian process, noise of a hundredth of the variance.
+        "auto" is tuned; without tuning it is 0.01 over the sum of the weights: for a Gaussian process, noise of a
+        hundredth of the variance.
     centers : str, array or callable
         "uniform", "kmeans", "leverage" or "pivoted"; the centres themselves; or a rule of your own.
     n_centers : "auto" or int
@@ -64,6 +66,9 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
         Iterations without improvement that early stopping waits for.
     warm_start : bool
         Whether the next `fit` begins from this one's coefficients, with its kernel and centres.
+    tune : "auto", None, str, Objective, Tuning or PenaltyPath
+        How what is "auto" is learned; None for not at all, the name of an objective to tune everything by it, "map" to
+        learn a linear map of the inputs. On at most 3,000 rows, unless a `Tuning` says otherwise.
     uncertainty : "auto" or bool
         Whether to keep what `predict(return_std=True)` needs, an m × m matrix. "auto" keeps it when the solver makes
         it anyway (exact and direct); True makes it with one more pass over the data.
@@ -82,6 +87,8 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
     coefficients_ : array of shape (m,) or (m, t)
     intercept_ : float or array of shape (t,)
     penalty_ : float
+    tuning_ : Trace, Grid or None
+        What tuning did, step by step; None if there was none.
     record_ : Record
         What the solver did: iterations, residuals, objective, times, plan.
     n_iter_ : int
