@@ -6,14 +6,14 @@ import gyrfalcon as gf
 
 ESTIMATORS = [
     gf.KernelRegressor(),
-    gf.KernelRegressor(loss="robust"),
-    gf.KernelRegressor(solver="falkon", centers="kmeans"),
-    gf.KernelRegressor(solver="direct", centers="pivoted"),
+    gf.KernelRegressor(loss="robust", tune=None),
+    gf.KernelRegressor(solver="falkon", centers="kmeans", tune=None),
+    gf.KernelRegressor(solver="direct", centers="pivoted", tune=None),
     gf.KernelClassifier(),
-    gf.KernelClassifier(coding="simplex", class_weight="balanced"),
-    gf.KernelClassifier(loss="logistic"),
-    gf.KernelClassifier(loss="softmax"),
-    gf.KernelClassifier(loss="exponential"),
+    gf.KernelClassifier(coding="simplex", class_weight="balanced", tune=None),
+    gf.KernelClassifier(loss="logistic", tune="loocv"),
+    gf.KernelClassifier(loss="softmax", tune=None),
+    gf.KernelClassifier(loss="exponential", tune=None),
     gf.Falkon(),
     gf.LogisticFalkon(),
 ]

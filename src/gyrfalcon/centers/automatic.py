@@ -4,12 +4,15 @@ import math
 
 _ALL = 1000  # rows up to which all are centres
 _MOST = 10_000
+_ENTRIES = 3_000_000_000  # of K, that a fit may go through in each pass; 1,000 centres are taken in any case
 _BUFFERS = 3  # matrices of shape (m, m) in float64 that a solver holds
 _BLOCK_ROWS = 1024  # rows of K that exist at once
 
 
-def automatic_count(n: int, itemsize: int, memory_budget: int) -> int:
-    """How many centres to choose among n rows: all up to 1,000, then 10 √n, never more than 10,000 or than fit.
+def automatic_count(n: int, itemsize: int, memory_budget: int, outputs: int = 1) -> int:
+    """How many centres to choose among n rows: all up to 1,000, then 10 √(n · outputs), at most 10,000 or what fits.
+
+    Beyond 400,000 rows the number falls again, down to 1,000, so that a pass over the data stays affordable.
 
     Parameters
     ----------
@@ -18,14 +21,16 @@ def automatic_count(n: int, itemsize: int, memory_budget: int) -> int:
         Bytes of an entry of X.
     memory_budget : int
         Bytes for three m × m matrices in float64 and a block of K.
+    outputs : int
+        Columns of the targets: many functions need more centres than one does.
 
     Examples
     --------
     >>> from gyrfalcon.centers import automatic_count
     >>> [automatic_count(n, 8, 10**10) for n in (500, 5000, 100_000, 10**9)]
-    [500, 1000, 3162, 10000]
+    [500, 1000, 3162, 1000]
     """
-    wanted = min(n, max(_ALL, math.isqrt(100 * n)), _MOST)
+    wanted = min(n, max(_ALL, min(math.isqrt(100 * n * max(1, outputs)), _ENTRIES // max(1, n))), _MOST)
     square, linear = 8 * _BUFFERS, itemsize * _BLOCK_ROWS
     fitting = (math.sqrt(linear**2 + 4 * square * memory_budget) - linear) / (2 * square)
     return max(1, min(wanted, int(fitting)))

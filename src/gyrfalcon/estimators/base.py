@@ -45,7 +45,6 @@ Fit = TypeVar("Fit", bound=Callable[..., Any])
 AUTO_PENALTY = 0.01  # over the sum of the weights: a noise of a hundredth of the prior's variance
 WIDE_ROWS = 1 << 16  # rows converted to float64 together
 SMALL = 5000  # rows that are always searched for repetitions
-LEAST = 5  # rows that tuning needs
 
 
 class Interrupted(UserWarning):
@@ -183,7 +182,7 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
             self.tuning_ = learned.trace
             kernel, penalty = learned.kernel, learned.noise / total
             C, group = (
-                self._choose_centers(kernel, points, weights, penalty, random, budget)
+                self._choose_centers(kernel, points, weights, penalty, Y.shape[1], random, budget)
                 if learned.centers is None
                 else (as_kind(learned.centers, points), None)
             )
@@ -257,7 +256,7 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
         fixed_kernel = automatic and not (
             isinstance(self.kernel, str) and isinstance(self.length_scale, str) and kernels[0].positive_definite
         )
-        if settings is None or (fixed_penalty and fixed_kernel) or points.shape[0] < LEAST:
+        if settings is None or (fixed_penalty and fixed_kernel):
             return untuned
         if automatic and not kernels[0].positive_definite:
             return untuned
@@ -274,19 +273,21 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
                 noise=None if given is None else given / factor,
                 fixed_penalty=fixed_penalty,
                 fixed_kernel=fixed_kernel,
-                n_centers=self._count(points, budget),
+                n_centers=self._count(points, Y.shape[1], budget),
                 random=random,
                 memory_budget=budget,
                 callback=bar.step,
             )
+        if learned is None:
+            return untuned
         return dataclasses.replace(
             learned, noise=given if given is not None and fixed_penalty else learned.noise * factor
         )
 
-    def _count(self, points: Points, budget: int) -> int:
+    def _count(self, points: Points, outputs: int, budget: int) -> int:
         if self.n_centers != "auto":
             return int(self.n_centers)
-        return center_rules.automatic_count(points.shape[0], torch_dtype(points).itemsize, budget)
+        return center_rules.automatic_count(points.shape[0], torch_dtype(points).itemsize, budget, outputs)
 
     def _choose_centers(
         self,
@@ -294,12 +295,13 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
         points: Points,
         weights: Array | None,
         penalty: float,
+        outputs: int,
         random: np.random.Generator,
         budget: int,
     ) -> tuple[Points, Array | None]:
         """The centres and, if they are all the distinct rows, which of them each row is (-1: it has no weight)."""
         n = points.shape[0]
-        count = self._count(points, budget)
+        count = self._count(points, outputs, budget)
         if isinstance(self.centers, str) and self.centers in center_rules.RULES and n <= max(2 * count, SMALL):
             rows, group = center_rules.distinct(points, weights)
             if rows.shape[0] <= count:

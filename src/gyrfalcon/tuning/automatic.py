@@ -12,7 +12,7 @@ from scipy import sparse
 from torch import Tensor
 
 from gyrfalcon import centers as center_rules
-from gyrfalcon.arrays import Points, device_of
+from gyrfalcon.arrays import Points, device_of, to_tensor
 from gyrfalcon.centers.rows import draw, take
 from gyrfalcon.kernels import Kernel, RadialKernel
 from gyrfalcon.matrix import KernelMatrix
@@ -21,6 +21,7 @@ from gyrfalcon.solvers import LeastSquares
 from .exact import Exact
 from .feature_map import improve
 from .objectives import GCV, OBJECTIVES, SGPR, Method, Objective
+from .optimizers import FAILURES
 from .parameters import POSITIVE, as_array
 from .path import Grid, PenaltyPath, search
 from .settings import Tuning
@@ -31,6 +32,7 @@ from .tuner import Tuned, tune
 Array = np.ndarray[Any, Any]
 
 ROWS = 3000
+LEAST = 5  # different rows that tuning needs
 ALL_CENTERS = 500  # rows up to which each is a centre
 ROWS_PER_CENTER = 10
 ROWS_PER_SCALE = 30  # fewer, and length scales of single features fit the noise
@@ -100,8 +102,8 @@ def learn(
     random: np.random.Generator,
     memory_budget: int,
     callback: Callable[..., bool] = lambda *_: False,
-) -> Learned:
-    """Tune the penalty and the kernel, the best of several if there are several.
+) -> Learned | None:
+    """Tune the penalty and the kernel, the best of several if there are several; None if there are too few rows.
 
     Parameters
     ----------
@@ -120,6 +122,8 @@ def learn(
     start = NOISE if noise is None else max(noise, LEAST_NOISE)
     few = data.part(ROWS if settings.rows == "auto" else int(settings.rows), random)
     few = few.merged() if few.points.shape[0] <= MERGED else few
+    if few.points.shape[0] < LEAST:
+        return None
 
     def centers(count: int, of: Data) -> Points:
         return center_rules.select(
@@ -130,16 +134,22 @@ def learn(
         C = centers(min(settings.n_centers, few.points.shape[0]), few)
         problem, grid = search(few.problem(kernels[0], C, start, memory_budget), settings, random, callback)
         return Learned(problem.K.kernel, problem.penalty * problem.total_weight, None, grid)
-    C = centers(_count(few.points.shape[0], settings, n_centers), few)
+    C = centers(_count(few.points.shape[0], settings), few)
     run = Run(settings, C.shape[0], few.points.shape[0], fixed_penalty, fixed_kernel, callback)
     each = _per_feature(few.points, settings)
     if sparse.issparse(few.points) and any(as_array(getattr(k, "length_scale", 1.0)).ndim for k in kernels):
         run = replace(run, fixed_kernel=True)  # nothing differentiates these
-    candidates = []
-    for kernel in kernels:
-        kernel = _expanded(kernel, few.points.shape[1]) if each and not fixed_kernel else kernel
-        candidates.append(few.problem(kernel, C, start, memory_budget))
-    tuned = _best(candidates, run, each)
+    if not fixed_kernel:
+        kernels = [other for kernel in kernels for other in _variants(kernel, few.points, each)]
+    candidates = [few.problem(kernel, C, start, memory_budget) for kernel in kernels]
+    tuned = _best(candidates, replace(run, moves_centers=False), each)
+    if settings.centers:  # last, from length scales that suit the data: from others they may be led astray
+        C = centers(min(n_centers, few.points.shape[0]), few)
+        run = replace(run, centers=C.shape[0])
+        found = few.problem(
+            tuned.problem.K.kernel, C, tuned.problem.penalty * tuned.problem.total_weight, memory_budget
+        )
+        tuned = run(found, settings.steps, per_feature=each)
     if settings.feature_map:
         many = data.part(MAP_ROWS, random)
         C = centers(min(MAP_CENTERS, many.points.shape[0]), many)
@@ -161,6 +171,7 @@ class Run:
     fixed_penalty: bool
     fixed_kernel: bool
     callback: Callable[[Step], bool]
+    moves_centers: bool = True
 
     @property
     def objective(self) -> Objective:
@@ -195,9 +206,10 @@ class Run:
             seconds=self.settings.seconds,
             learning_rate=self.settings.learning_rate,
             patience=self.settings.patience,
+            tolerance=self.settings.tolerance,
             penalty=not self.fixed_penalty,
             kernel=not self.fixed_kernel,
-            centers=self.settings.centers,
+            centers=self.settings.centers and self.moves_centers,
             per_feature=per_feature,
             free=free,
             callback=self.callback,
@@ -224,7 +236,10 @@ def _learn_map(best: Tuned, run: Run, pose: Callable[[Kernel, float], LeastSquar
     scales = np.broadcast_to(as_array(kernel.length_scale), best.problem.K.X.shape[1])
     for _ in range(run.settings.rounds):
         fitted = pose(best.problem.K.kernel, best.problem.penalty * best.problem.total_weight)
-        tuned = run(best.problem.at(kernel=improve(fitted, scales)), MAP_STEPS, per_feature=False, free=False)
+        try:
+            tuned = run(best.problem.at(kernel=improve(fitted, scales)), MAP_STEPS, per_feature=False, free=False)
+        except FAILURES:  # there is no map, or the objective has no value with it
+            break
         if min(tuned.trace.values) >= min(best.trace.values):
             break
         tuned.trace.steps[:0] = best.trace.steps
@@ -232,9 +247,7 @@ def _learn_map(best: Tuned, run: Run, pose: Callable[[Kernel, float], LeastSquar
     return best
 
 
-def _count(rows: int, settings: Tuning, n_centers: int) -> int:
-    if settings.centers:
-        return min(rows, n_centers)
+def _count(rows: int, settings: Tuning) -> int:
     if settings.n_centers != "auto":
         return min(rows, int(settings.n_centers))
     return rows if rows <= ALL_CENTERS else max(ALL_CENTERS // 2, rows // ROWS_PER_CENTER)
@@ -247,10 +260,23 @@ def _per_feature(X: Points, settings: Tuning) -> bool:
     return enough if settings.per_feature == "auto" else bool(settings.per_feature)
 
 
-def _expanded(kernel: Kernel, features: int) -> Kernel:
-    """The kernel with one length scale per feature, if it has one for all."""
-    scale = as_array(kernel.length_scale) if isinstance(kernel, RadialKernel) else np.ones(1)
-    return kernel.with_parameters({"length_scale": np.full(features, float(scale))}) if scale.ndim == 0 else kernel
+def _variants(kernel: Kernel, X: Points, each: bool) -> list[Kernel]:
+    """Where to start from: one length scale per feature if each is tuned, else also one for all.
+
+    Features of little spread are magnified by scales of their own; where those are not tuned, as in images, that may
+    be wrong.
+    """
+    if not isinstance(kernel, RadialKernel):
+        return [kernel]
+    scale = as_array(kernel.length_scale)
+    if each:
+        full = np.broadcast_to(scale, X.shape[1])
+        return [kernel.with_parameters({"length_scale": full.tolist()})]
+    if scale.ndim == 0:
+        return [kernel]
+    spread = to_tensor(X).double().std(0, correction=0).cpu().numpy()
+    common = float(np.median(scale[spread > 0] / spread[spread > 0]) * np.sqrt(np.square(spread).mean()))
+    return [kernel, kernel.with_parameters({"length_scale": common})]
 
 
 def _rounded(value: Any) -> Any:

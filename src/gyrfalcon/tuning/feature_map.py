@@ -10,6 +10,7 @@ from torch import Tensor
 
 from gyrfalcon.arrays import Points, to_tensor
 from gyrfalcon.kernels import Kernel, Mapped, RadialKernel
+from gyrfalcon.kernels.base import as_tensor
 from gyrfalcon.kernels.distances import squared_distances
 from gyrfalcon.matrix import KernelMatrix
 from gyrfalcon.solvers import LeastSquares, direct
@@ -72,8 +73,8 @@ def _gradients(kernel: Kernel, X: Points, C: Points, beta: Tensor) -> Tensor:
 def _radial_gradients(kernel: RadialKernel, matrix: Any, X: Tensor, C: Tensor, beta: Tensor) -> Tensor:
     """With z = x A/ℓ and k = φ(‖z - z'‖²): 2 Σⱼ βⱼ φ'ᵢⱼ (zᵢ - zⱼ), in one product, taken back through A."""
     beta = beta.to(X)
-    scale = 1 / torch.as_tensor(kernel.length_scale).to(X)
-    to_z = torch.diag(scale.expand(X.shape[1])) if matrix is None else (torch.as_tensor(matrix).to(X).T * scale)
+    scale = 1 / as_tensor(kernel.length_scale, X)
+    to_z = torch.diag(scale.expand(X.shape[1])) if matrix is None else (as_tensor(matrix, X).T * scale)
     shift = C.mean(0)
     Z, centers = (X - shift) @ to_z, (C - shift) @ to_z
     with torch.enable_grad():

@@ -37,6 +37,8 @@ class Tuning:
     steps : int
     seconds : float, optional
         Budgets.
+    tolerance : float
+        L-BFGS ends when the objective falls by less than this part of itself.
     learning_rate, patience
         Of Adam.
     probes : int
@@ -59,6 +61,7 @@ class Tuning:
     method: str = "auto"
     steps: int = 40
     seconds: float | None = None
+    tolerance: float = 1e-4
     learning_rate: float = 0.05
     patience: int = 10
     probes: int = 20
@@ -80,7 +83,7 @@ class Tuning:
             value = getattr(self, name)
             if not isinstance(value, numbers.Integral) or value < 1:
                 raise ValueError(f"{name} must be a positive whole number, got {value!r}")
-        for name in ("learning_rate", "seconds"):
+        for name in ("learning_rate", "seconds", "tolerance"):
             value = getattr(self, name)
             if value is not None and not (isinstance(value, numbers.Real) and float(value) > 0):
                 raise ValueError(f"{name} must be a positive number, got {value!r}")
