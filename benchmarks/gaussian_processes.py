@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 import gyrfalcon as gf
 
@@ -72,13 +73,9 @@ def ours(split: Split, settings: Settings) -> Array:
     return model.fit(split.X, split.y).predict(split.X_test)
 
 
-def theirs(who: str, split: Split, settings: Settings) -> Array:
-    from . import gpytorch_models
-
+def theirs(fit: Callable[..., Tensor], given: dict[str, Any], split: Split, settings: Settings) -> Array:
     X, y, X_test = (torch.from_numpy(part) for part in (split.X, split.y, split.X_test))
-    if who == SGPR:
-        return gpytorch_models.sgpr(X, y, X_test, **settings.sgpr).numpy()
-    return gpytorch_models.svgp(X, y, X_test, **settings.svgp).numpy()
+    return fit(X, y, X_test, **given).numpy()
 
 
 def _compare(name: str, settings: Settings) -> dict[str, Any]:
@@ -99,6 +96,8 @@ def _compare(name: str, settings: Settings) -> dict[str, Any]:
 
 
 def _race(name: str, settings: Settings) -> tuple[Race, dict[str, float], int]:
+    from . import gpytorch_models  # here, because it is optional; before the race, because that is not to time it
+
     machine.set_threads()
     split = datasets.standardized(datasets.load(name, 0, settings.rows), np.float32)
     errors: dict[str, float] = {}
@@ -106,7 +105,11 @@ def _race(name: str, settings: Settings) -> tuple[Race, dict[str, float], int]:
     def once(who: str, predict: Callable[[Split, Settings], Array]) -> None:
         errors[who] = rmse(predict(split, settings), split.y_test) / float(split.y_test.std())
 
-    runs = {OURS: ours, SGPR: partial(theirs, SGPR), SVGP: partial(theirs, SVGP)}
+    runs = {
+        OURS: ours,
+        SGPR: partial(theirs, gpytorch_models.sgpr, settings.sgpr),
+        SVGP: partial(theirs, gpytorch_models.svgp, settings.svgp),
+    }
     found = race([timed(who, partial(once, who, predict), 1e9) for who, predict in runs.items()], 1, patience=0)
     return found, errors, len(split.X)
 

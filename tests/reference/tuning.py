@@ -77,7 +77,7 @@ class Dense:
 
     @property
     def hat(self):
-        """(K̃ + NλI)⁻¹ K̃, whose trace are the degrees of freedom."""
+        """(K̃ + NλI)⁻¹ K̃, whose trace is the number of degrees of freedom."""
         return torch.linalg.solve(self.system, self.roots * self.Q * self.roots.T)
 
     @property

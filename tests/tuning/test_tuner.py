@@ -75,7 +75,7 @@ def test_every_objective_falls(name, optimizer):
     assert end <= start - 0.2 * abs(start)
 
 
-@pytest.mark.parametrize("objective", ["holdout", "loocv", "gcv", "sgpr", "proposed"])
+@pytest.mark.parametrize("objective", ["loocv", "gcv", "sgpr"])
 @both_optimizers
 def test_estimates_fall(objective, optimizer):
     """With the same probes throughout, estimates are functions like any other."""
@@ -426,10 +426,10 @@ HARD = {
     "overflow": {"kernel": gk.Polynomial(1e-3, degree=64)},
 }
 RUNS = {
-    "exact lbfgs": (gt.Exact, ("kfold", "loocv", "gcv", "sgpr with amplitude", "proposed")),
-    "exact adam": (gt.Exact, ("holdout", "creg", "sgpr")),
-    "stochastic lbfgs": (lambda: gt.Stochastic(probes=5, max_iterations=30), ("loocv", "gcv", "sgpr")),
-    "stochastic adam": (lambda: gt.Stochastic(probes=5, max_iterations=30), ("kfold", "proposed")),
+    "exact lbfgs": (gt.Exact, ("kfold", "gcv", "sgpr with amplitude", "proposed")),
+    "exact adam": (gt.Exact, ("holdout", "sgpr")),
+    "stochastic lbfgs": (lambda: gt.Stochastic(probes=5, max_iterations=30), ("loocv", "gcv")),
+    "stochastic adam": (lambda: gt.Stochastic(probes=5, max_iterations=30), ("kfold", "sgpr")),
 }
 UNDIVIDED = {(hard, name) for hard in ("one row", "one row of weight") for name in ("holdout", "kfold")}
 
@@ -448,7 +448,7 @@ def test_hard_problems_have_sound_answers_or_clear_errors(hard, run):
     problem = pose(**{"X": X, "Y": Y, "C": X[:5].copy(), **HARD[hard]})
     method, names = RUNS[run]
     for name in names:
-        found = outcome(problem, OBJECTIVES[name], optimizer=run.split()[1], method=method(), steps=4, centers=True)
+        found = outcome(problem, OBJECTIVES[name], optimizer=run.split()[1], method=method(), steps=3, centers=True)
         if isinstance(found, FloatingPointError):
             assert "has no value at the start" in str(found), name
         elif isinstance(found, ValueError):
@@ -474,60 +474,3 @@ def test_centers_of_sparse_points_are_not_tuned():
     thin = KernelMatrix(gk.Gaussian(1.0), sparse.csr_array(X), sparse.csr_array(X[:5]))
     with pytest.raises(ValueError, match=r"centers.*dense"):
         tune(LeastSquares(thin, torch.from_numpy(Y), 1e-2), "gcv", centers=True)
-
-
-ROUND_TRIPS = {
-    "scalar": gk.Gaussian(0.7),
-    "per feature": gk.Laplacian([0.3, 4.0]),
-    "nested": 0.2 * gk.RationalQuadratic([1.5, 0.1], alpha=3.0) + gk.Mapped(gk.Matern(2.0, nu=1.5), [[1.0, -2.0]]),
-    "not tuned": gk.Polynomial(2.0, degree=3, offset=-0.5),
-}
-
-
-@pytest.mark.parametrize("kernel", ROUND_TRIPS)
-@pytest.mark.parametrize("centers", [False, True])
-@pytest.mark.parametrize("per_feature", [False, True])
-def test_parameters_read_what_they_were_made_of(kernel, centers, per_feature):
-    problem = pose(X, Y, kernel=ROUND_TRIPS[kernel], penalty=3e-5)
-    parameters = gt.Parameters(problem, centers=centers, per_feature=per_feature)
-    penalty, found, C = parameters.read(parameters.start)
-    assert penalty == pytest.approx(problem.penalty, rel=1e-14)
-    assert type(found) is type(problem.K.kernel)
-    for name, value in problem.K.kernel.parameters().items():
-        assert found.parameters()[name] == pytest.approx(np.asarray(value), rel=1e-14)
-    assert (C is not None) == centers
-    if centers:
-        np.testing.assert_allclose(C, problem.K.C, rtol=1e-14)
-    assert numbers(parameters.at(parameters.start)) == pytest.approx(numbers(problem), rel=1e-14)
-    assert (parameters.low <= parameters.start).all()
-    assert (parameters.start <= parameters.high).all()
-
-
-def test_parameters_leave_alone_what_has_no_logarithm():
-    problem = pose(X, Y, kernel=gk.Linear(2.0) + -0.5 * gk.Gaussian(1.0))
-    parameters = gt.Parameters(problem)
-    theta = parameters.start + 1.0
-    assert len(theta) == 3
-    _, kernel, _ = parameters.read(theta)
-    assert kernel.parameters()["right.scale"] == -0.5
-    assert kernel.parameters()["left.length_scale"] == pytest.approx(2 * np.e)
-
-
-def test_length_scales_that_move_together():
-    kernel = 0.5 * gk.RationalQuadratic([0.3, 4.0], alpha=2.0)
-    parameters = gt.Parameters(pose(X, Y, kernel=kernel), per_feature=False)
-    steps = np.array([0.3, -0.2, 0.4, 0.1])  # of the penalty, then in the order of the kernel's parameters
-    theta = parameters.start + steps
-    moved = dict(zip(kernel.parameters(), np.exp(steps[1:]), strict=True))
-    found = parameters.read(theta)[1].parameters()
-    for name, value in kernel.parameters().items():
-        assert found[name] == pytest.approx(np.asarray(value) * moved[name], rel=1e-14)
-    objective = gt.Proposed()
-    gradient = parameters.gradient(theta, objective.evaluate(parameters.at(theta), gt.Exact()).gradient)
-    value = lambda t: objective.evaluate(parameters.at(t), gt.Exact(), gradient=False).value  # noqa: E731
-    slopes = [(value(theta + step) - value(theta - step)) / 2e-4 for step in 1e-4 * np.eye(4)]
-    assert gradient == pytest.approx(slopes, rel=1e-6)
-    tuned = tune(pose(X, Y, kernel=kernel), "gcv", steps=5, per_feature=False).problem.K.kernel.parameters()
-    ratio = np.divide(tuned["kernel.length_scale"], [0.3, 4.0])
-    assert ratio[0] == pytest.approx(ratio[1], rel=1e-12)
-    assert ratio[0] != 1

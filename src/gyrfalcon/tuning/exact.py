@@ -7,9 +7,13 @@ rows by block, so that nothing of the size of K is stored unless it is small.
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
@@ -22,8 +26,36 @@ from gyrfalcon.solvers.problem import noise_floor
 from .objectives.base import Array, Criterion, Evaluation, Gradient, Statistics
 from .pull import Pull, cholesky, cholesky_backward
 
+R = TypeVar("R")
+Evaluate = TypeVar("Evaluate", bound=Callable[..., Any])
+
 ROWS = 2048  # of Z that are made together
+WORTH_THREADS = 100_000  # entries of K, below which starting threads costs more than they save
 KEPT = 4  # the share of the memory budget, as a divisor, that Z may take so as not to be made twice
+
+
+def one_thread_each(evaluate: Evaluate) -> Evaluate:
+    """Keep every operation to one thread: blocks of rows are shared out instead.
+
+    Matrices of a few hundred columns gain little from more, and lose a hundredfold where threads have to wait for a
+    core that another process has.
+    """
+
+    @functools.wraps(evaluate)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        threads = torch.get_num_threads()
+        _shared.threads = threads
+        torch.set_num_threads(1)
+        try:
+            return evaluate(*args, **kwargs)
+        finally:
+            torch.set_num_threads(threads)
+
+    return cast(Evaluate, wrapped)
+
+
+_shared = threading.local()
+_shared.threads = 1
 
 
 @dataclass(frozen=True)
@@ -39,6 +71,7 @@ class Exact:
     ['length_scale']
     """
 
+    @one_thread_each
     def criterion(self, problem: LeastSquares, objective: Criterion, *, gradient: bool) -> Evaluation:
         pass_ = Pass(problem)
         moments, trace = pass_.moments(), pass_.prior_trace()
@@ -53,6 +86,7 @@ class Exact:
         pulled = pass_.pull([in_second], [in_first], [moments], in_trace=float(in_trace))
         return found._replace(gradient=Gradient(float(in_penalty), *pulled))
 
+    @one_thread_each
     def validation(self, problem: LeastSquares, labels: Array, held: tuple[int, ...], *, gradient: bool) -> Evaluation:
         pass_ = Pass(problem)
         count = int(labels.max()) + 1
@@ -83,6 +117,7 @@ class Exact:
         pulled = pass_.pull(rest[:count], rest[count:], sums)
         return found._replace(gradient=Gradient(float(in_penalty), *pulled))
 
+    @one_thread_each
     def leave_one_out(self, problem: LeastSquares, *, gradient: bool) -> Evaluation:
         pass_ = Pass(problem)
         moments, total = pass_.moments(), problem.total_weight
@@ -90,26 +125,29 @@ class Exact:
             leaves = _leaves(moments.second, moments.first, torch.tensor(problem.penalty, dtype=torch.float64))
             factor = _factor(leaves[0], leaves[2])
             solved = torch.cholesky_solve(leaves[1], factor), torch.cholesky_inverse(factor)
-            v, inverse = _leaves(*solved)
-            value = torch.zeros((), dtype=torch.float64, device=pass_.device)
-            in_v, in_inverse = torch.zeros_like(v), torch.zeros_like(inverse)
-            direct = []
-            for rows, Z in pass_.blocks():
+        v, inverse = _leaves(*solved)
+
+        def error(rows: slice, Z: Tensor) -> Tensor:
+            Y = pass_.targets(rows)
+            leverage = (Z * (inverse @ Z)).sum(0) / total
+            return ((Y.T - v.T @ Z) / (1 - leverage)).square().sum() / (total * Y.shape[1])
+
+        def by_solution(rows: slice, Z: Tensor) -> tuple[Tensor, ...]:
+            with torch.enable_grad():
+                part = error(rows, Z)
+                return part.detach(), *(torch.autograd.grad(part, (v, inverse)) if gradient else ())
+
+        def by_features(rows: slice, Z: Tensor) -> Tensor:
+            with torch.enable_grad():
                 (Z,) = _leaves(Z)
-                Y = pass_.targets(rows)
-                leverage = (Z * (inverse @ Z)).sum(0) / total
-                part = ((Y.T - v.T @ Z) / (1 - leverage)).square().sum() / (total * Y.shape[1])
-                if gradient:
-                    in_z, part_v, part_inverse = torch.autograd.grad(part, (Z, v, inverse))
-                    in_v += part_v
-                    in_inverse += part_inverse
-                    direct.append(in_z)
-                value += part.detach()
-            found = evaluation(value, {"error": value})
-            if not gradient:
-                return found
-            in_second, in_first, in_penalty = torch.autograd.grad(solved, leaves, (in_v, in_inverse))
-        pulled = pass_.pull([in_second], [in_first], [moments], direct=direct)
+                return torch.autograd.grad(error(rows, Z), Z)[0]
+
+        value, *rest = add_up(pass_.walk(by_solution))
+        found = evaluation(value, {"error": value})
+        if not gradient:
+            return found
+        in_second, in_first, in_penalty = torch.autograd.grad(solved, leaves, rest)
+        pulled = pass_.pull([in_second], [in_first], [moments], direct=by_features)
         return found._replace(gradient=Gradient(float(in_penalty), *pulled))
 
 
@@ -138,14 +176,17 @@ class Pass:
         w = self.problem.weights
         self.roots = None if w is None else w[:, 0].double().sqrt()
         budget = self.K.memory_budget
-        self._step = max(1, min(n, ROWS, budget // (32 * max(1, m))))
+        self._threads = getattr(_shared, "threads", 1) if self.device.type == "cpu" else 1
+        self._step = max(1, min(-(-n // self._threads), ROWS, budget // (32 * self._threads * max(1, m))))
         self._keeps = 8 * n * m <= budget // KEPT
         self._kept: dict[int, Tensor] = {}
 
-    def blocks(self) -> Iterator[tuple[slice, Tensor]]:
-        """Zᵀ of the rows of a slice, each row times the root of its weight."""
+    def walk(self, work: Callable[[slice, Tensor], R]) -> Iterator[R]:
+        """What `work` makes of a slice of the rows and its Zᵀ, each row times the root of its weight, in order."""
         n = self.K.shape[0]
-        for start in range(0, n, self._step):
+        starts = range(0, n, self._step)
+
+        def at(start: int) -> R:
             rows = slice(start, min(n, start + self._step))
             Z = self._kept.get(start)
             if Z is None:
@@ -155,7 +196,14 @@ class Pass:
                 Z = torch.linalg.solve_triangular(self.L, block, upper=False)
                 if self._keeps:
                     self._kept[start] = Z
-            yield rows, Z
+            return work(rows, Z)
+
+        if self._threads == 1 or len(starts) < 2 or n * self.K.shape[1] < WORTH_THREADS:
+            yield from map(at, starts)
+            return
+        with ThreadPoolExecutor(self._threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            for first in range(0, len(starts), self._threads):  # so that no more blocks exist than threads
+                yield from pool.map(at, starts[first : first + self._threads])
 
     def targets(self, rows: slice) -> Tensor:
         Y = self.problem.Y[rows].double()
@@ -169,20 +217,18 @@ class Pass:
 
     def moments_by_part(self, labels: Tensor, count: int) -> list[Moments]:
         """Sums over the rows of each label."""
-        m, outputs = self.K.shape[1], self.problem.Y.shape[1]
-        zeros = {"dtype": torch.float64, "device": self.device}
-        second = torch.zeros(count, m, m, **zeros)  # type: ignore[call-overload]
-        first = torch.zeros(count, m, outputs, **zeros)  # type: ignore[call-overload]
-        square, total = torch.zeros(count, **zeros), torch.zeros(count, **zeros)  # type: ignore[call-overload]
-        for rows, Z in self.blocks():
+
+        def sums(rows: slice, Z: Tensor) -> tuple[Tensor, ...]:
             Y, here = self.targets(rows), labels[rows]
+            ones = torch.ones(len(Y), dtype=Y.dtype, device=Y.device) if self.roots is None else self.roots[rows]
+            found = []
             for part in range(count):
                 at = (here == part).nonzero()[:, 0] if count > 1 else slice(None)
                 Zp, Yp = Z[:, at], Y[at]
-                second[part].addmm_(Zp, Zp.T)
-                first[part].addmm_(Zp, Yp)
-                square[part] += Yp.square().sum()
-                total[part] += len(Yp) if self.roots is None else self.roots[rows][at].square().sum()
+                found.append((Zp @ Zp.T, Zp @ Yp, Yp.square().sum(), ones[at].square().sum()))
+            return tuple(torch.stack(parts) for parts in zip(*found, strict=True))
+
+        second, first, square, total = add_up(self.walk(sums))
         return [
             Moments(second[part], first[part], square[part], float(total[part]), labels == part)
             for part in range(count)
@@ -200,11 +246,11 @@ class Pass:
         moments: list[Moments],
         *,
         in_trace: float = 0.0,
-        direct: list[Tensor] | None = None,
+        direct: Callable[[slice, Tensor], Tensor] | None = None,
     ) -> tuple[dict[str, Array], Array | None]:
         """Derivatives in the kernel's parameters and the centres from those in the moments of parts of the rows.
 
-        `direct` are derivatives in Zᵀ itself, by block.
+        `direct` gives derivatives in Zᵀ itself, for a slice of the rows.
         """
         twice = [g + g.T for g in in_seconds]
         inverse = [1 / part.total for part in moments]
@@ -220,24 +266,39 @@ class Pass:
         ]
         in_z_by_z = torch.stack([g @ part.second + h @ part.first.T for g, h, part, _ in pairs]).sum(0)
         total = Pull(self.K)
-        for place, (rows, Z) in enumerate(self.blocks()):
-            Y = self.targets(rows)
+
+        def derivatives(rows: slice, Z: Tensor) -> tuple[Any, Tensor | None]:
+            Y, extra = self.targets(rows), None
             in_block = torch.zeros_like(Z)
             for g, h, chosen in in_k_from:
                 at = slice(None) if chosen is None else chosen[rows].nonzero()[:, 0]
                 in_block[:, at] = g @ Z[:, at] + h @ Y[at].T
             if direct is not None:
-                in_block += torch.linalg.solve_triangular(self.L.T, direct[place], upper=True)
-                in_z_by_z += direct[place] @ Z.T
+                in_z = direct(rows, Z)
+                in_block += torch.linalg.solve_triangular(self.L.T, in_z, upper=True)
+                extra = in_z @ Z.T
             if self.roots is not None:
                 in_block *= self.roots[rows]
-            if total.wanted:
-                total.add(self.K.row_gradients(rows, in_block.T, wanted=total.wanted))
+            return self.K.row_gradients(rows, in_block.T, wanted=total.wanted) if total.wanted else None, extra
+
+        for gradients, extra in self.walk(derivatives):
+            if gradients is not None:
+                total.add(gradients)
+            if extra is not None:
+                in_z_by_z += extra
         in_l = -torch.linalg.solve_triangular(self.L.T, in_z_by_z, upper=True)
         total.add_between_centers(cholesky_backward(self.L, in_l))
         if in_trace:
             total.add_diagonal(in_trace, self.problem.weights)
         return total.result()
+
+
+def add_up(parts: Iterator[tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
+    """The sums of the first entries, of the second, and so on, one after the other."""
+    totals = next(parts)
+    for part in parts:
+        totals = tuple(total.add_(value) for total, value in zip(totals, part, strict=True))
+    return totals
 
 
 def _factor(second: Tensor, penalty: Tensor) -> Tensor:
