@@ -426,8 +426,8 @@ HARD = {
     "overflow": {"kernel": gk.Polynomial(1e-3, degree=64)},
 }
 RUNS = {
-    "exact lbfgs": (gt.Exact, ("kfold", "gcv", "sgpr with amplitude", "proposed")),
-    "exact adam": (gt.Exact, ("holdout", "sgpr")),
+    "exact lbfgs": (gt.Exact, ("kfold", "gcv", "sgpr with amplitude")),
+    "exact adam": (gt.Exact, ("holdout", "proposed")),
     "stochastic lbfgs": (lambda: gt.Stochastic(probes=5, max_iterations=30), ("loocv", "gcv")),
     "stochastic adam": (lambda: gt.Stochastic(probes=5, max_iterations=30), ("kfold", "sgpr")),
 }

@@ -41,6 +41,7 @@ EXACT_ENTRIES = 3e7  # of K, beyond which traces are estimated
 SCREENING = 10  # steps with each of several kernels, before the best goes on alone
 NOISE = 0.05  # where the search starts, over the sum of the weights; in the middle of what is found on real data
 LEAST_NOISE = 1e-7  # below, rounding decides
+WARM_ITERATIONS = 2  # of the solves of a stochastic step that start from those of the last
 DIGITS = 2  # of what was tuned that are kept: further ones are those of rounding and of the sample
 MAP_ROWS, MAP_CENTERS, MAP_STEPS = 20_000, 1000, 8  # each round: rows and centres of the fit, steps of tuning
 
@@ -186,7 +187,11 @@ class Run:
     def method(self) -> Method:
         wish = self.settings.method
         small = self.rows * self.centers <= EXACT_ENTRIES
-        return Exact() if wish == "exact" or (wish == "auto" and small) else Stochastic(probes=self.settings.probes)
+        return (
+            Exact()
+            if wish == "exact" or (wish == "auto" and small)
+            else Stochastic(probes=self.settings.probes, warm_iterations=WARM_ITERATIONS)
+        )
 
     def __call__(
         self,

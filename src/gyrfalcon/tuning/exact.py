@@ -107,6 +107,8 @@ class Exact:
                 square = parts[fold].square - 2 * (firsts[fold] * v).sum() + (v * (seconds[fold] @ v)).sum()
                 errors.append(square)
                 weight += parts[fold].total
+            if not errors:
+                raise ValueError("weights: no row that has any is left on one side of the split")
             value = torch.stack(errors).sum() / (weight * problem.Y.shape[1])
             found = evaluation(value, {"error": value})
             if not gradient:
@@ -279,7 +281,9 @@ class Pass:
                 extra = in_z @ Z.T
             if self.roots is not None:
                 in_block *= self.roots[rows]
-            return self.K.row_gradients(rows, in_block.T, wanted=total.wanted) if total.wanted else None, extra
+            return self.K.row_gradients(
+                rows, in_block.T.to(self.K.dtype), wanted=total.wanted
+            ) if total.wanted else None, extra
 
         for gradients, extra in self.walk(derivatives):
             if gradients is not None:

@@ -13,7 +13,7 @@ from scipy import optimize
 
 Array = np.ndarray[Any, Any]
 
-FAILURES = (FloatingPointError, np.linalg.LinAlgError, torch.linalg.LinAlgError)  # type: ignore[attr-defined]
+FAILURES = (ArithmeticError, np.linalg.LinAlgError, torch.linalg.LinAlgError)  # type: ignore[attr-defined]
 RETREATS = 8  # times that Adam may go back to the best point with half the step
 
 
@@ -47,6 +47,7 @@ class Search:
     accept: Callable[[Array, Point], bool]
     best: Array | None = None
     best_value: float = np.inf
+    best_point: Point | None = None
     evaluations: int = 0
     message: str = ""
     began: float = field(default_factory=time.monotonic)
@@ -61,12 +62,12 @@ class Search:
         if not np.isfinite(point.value) or not np.isfinite(point.gradient).all():
             return None
         if point.value < self.best_value:
-            self.best, self.best_value = theta.copy(), point.value
+            self.best, self.best_value, self.best_point = theta.copy(), point.value, point
         return point
 
     @property
     def exhausted(self) -> bool:
-        return self.seconds is not None and time.monotonic() - self.began >= self.seconds
+        return self.seconds is not None and self.evaluations > 0 and time.monotonic() - self.began >= self.seconds
 
 
 class EndedError(Exception):
@@ -95,7 +96,8 @@ def lbfgs(search: Search, start: Array, *, tolerance: float = 1e-4, logarithmic:
         last.append((theta.copy(), point))
         value, gradient = point.value, point.gradient
         if logarithmic:
-            value = max(value, np.finfo(float).tiny)
+            if value < np.finfo(float).eps ** 2:
+                raise EndedError("the objective is zero, to rounding")
             value, gradient = np.log(value), gradient / value
         worst = max(worst, value)
         return value, gradient
@@ -134,7 +136,8 @@ def adam(
     first, second = state.get("first", np.zeros_like(theta)), state.get("second", np.zeros_like(theta))
     count = int(state.get("count", np.zeros(()))[()])
     rate = float(state.get("rate", np.asarray(learning_rate))[()])
-    waited = retreats = taken = 0
+    waited = retreats = 0
+    taken = int("theta" in state)  # the step there was taken, but not looked at
     while True:
         if taken > search.steps or search.exhausted:
             search.message = "the time is up" if search.exhausted else f"stopped after {search.steps} steps"

@@ -15,6 +15,8 @@ from gyrfalcon.matrix import KernelMatrix
 
 Array = np.ndarray[Any, Any]
 
+_SQUARE = 256  # sparse rows whose diagonal is made together
+
 
 class Pull:
     """Sums of derivatives in the parameters of the kernel and in the centres."""
@@ -56,7 +58,10 @@ class Pull:
 
     def add_diagonal(self, factor: float, weights: Tensor | None) -> None:
         """Of factor · Σ wᵢ k(xᵢ, xᵢ); nothing for kernels of the distance."""
-        if isinstance(self.K.kernel, RadialKernel) or sparse.issparse(self.K.X):
+        if isinstance(self.K.kernel, RadialKernel) or not self.wanted:
+            return
+        if sparse.issparse(self.K.X):
+            self._add_sparse_diagonal(factor, weights)
             return
         with torch.enable_grad():
             names = self.K.kernel.parameters()
@@ -69,6 +74,14 @@ class Pull:
             for name, part in zip(names, torch.autograd.grad(value, leaves, allow_unused=True), strict=True):
                 if part is not None:
                     self._add(name, part)
+
+    def _add_sparse_diagonal(self, factor: float, weights: Tensor | None) -> None:
+        n = self.K.shape[0]
+        w = np.full(n, factor) if weights is None else factor * weights[:, 0].double().cpu().numpy()
+        for start in range(0, n, _SQUARE):
+            part = self.K.X[start : start + _SQUARE].astype(np.float64)
+            square = KernelMatrix(self.K.kernel, part, part)
+            self.add(square.row_gradients(slice(None), np.diag(w[start : start + _SQUARE]), wanted=self.wanted))
 
 
 def as_plain(value: Any) -> Any:

@@ -7,6 +7,7 @@ n × m matrix is formed; what is stored has n rows and one column for each targe
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -30,7 +31,9 @@ from .pull import Pull, cholesky
 class Stochastic:
     """Evaluate objectives with fixed random probes and iterative solves, at the price of a few passes over X.
 
-    Solves start from those of the evaluation before, so that small steps of an optimiser cost few iterations.
+    Solves start from those of the evaluation before, and then make `warm_iterations` only: with small steps of an
+    optimiser they stay converged. Value and gradient are those of 2 bᵀβ - βᵀBβ at the β that there is, so they agree
+    with each other however far the solve has come.
 
     Parameters
     ----------
@@ -42,6 +45,8 @@ class Stochastic:
         Of the solves: the norm of the preconditioned residual relative to that of the right side.
     max_iterations : int
         Of each solve.
+    warm_iterations : int, optional
+        Of each solve that starts from an earlier one; as many as the tolerance asks for if not given.
     random_state : int
 
     Examples
@@ -57,6 +62,7 @@ class Stochastic:
     sample: int | None = None
     tolerance: float = 1e-2
     max_iterations: int = 100
+    warm_iterations: int | None = None
     random_state: int = 0
     _warm: dict[str, Array] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -119,15 +125,16 @@ class Stochastic:
 
     def validation(self, problem: LeastSquares, labels: Array, held: tuple[int, ...], *, gradient: bool) -> Evaluation:
         given = np.ones(len(labels)) if problem.weights is None else as_numpy(problem.weights.double())[:, 0]
+        held = tuple(fold for fold in held if given[labels == fold].any() and given[labels != fold].any())
         judged = float(given[np.isin(labels, held)].sum())
+        if judged == 0:
+            raise ValueError("weights: no row that has any is left on one side of the split")
         scale = 1 / (judged * problem.Y.shape[1])
         value, in_penalty, pull = 0.0, 0.0, Pull(problem.K)
         for fold in held:
             inside = torch.from_numpy(np.where(labels == fold, given, 0.0))[:, None]
             outside = torch.from_numpy(np.where(labels == fold, 0.0, given))[:, None]
             inside, outside = (w.to(problem.Y.device, problem.Y.dtype) for w in (inside, outside))
-            if not inside.any() or not outside.any():
-                continue
             training = LeastSquares(problem.K, problem.Y, problem.penalty, outside)
             run = _Run(training, self, pull)
             right = as_numpy(run.K.rmv(run.weighted_targets(), dtype=torch.float64)) / run.total
@@ -152,6 +159,7 @@ class Stochastic:
         chosen = np.sort(run.random.choice(n, min(n, self.probes), replace=False))
         at = torch.from_numpy(chosen).to(run.device)
         few = KernelMatrix(run.K.kernel, take(run.K.X, chosen), run.K.C)
+        few = few if run.dtype == torch.float64 else few.widened()
         rows = as_numpy(to_tensor(few.to_dense()).double())
         right = as_numpy(run.K.rmv(run.weighted_targets(), dtype=torch.float64)) / total
         solved = run.solve(np.concatenate([right, rows.T], 1), "leave one out")
@@ -212,13 +220,19 @@ class _Run:
         """B⁻¹ right, from where the last solve in this role ended."""
         warm = self.method._warm.get(role)
         start = warm if warm is not None and warm.shape == right.shape else None
-        result = conjugate_gradients(
-            self.equations.operator,
-            self.equations.right_side(right),
-            start=None if start is None else self.equations.start(start),
-            tolerance=self.method.tolerance,
-            max_iterations=self.method.max_iterations,
-        )
+        most = self.method.max_iterations
+        if start is not None and self.method.warm_iterations is not None:
+            most = min(most, self.method.warm_iterations)
+        try:
+            result = conjugate_gradients(
+                self.equations.operator,
+                self.equations.right_side(right),
+                start=None if start is None else self.equations.start(start),
+                tolerance=self.method.tolerance,
+                max_iterations=most,
+            )
+        except ValueError as error:  # the engine's door turns vectors away that are not finite
+            raise FloatingPointError("the solve diverged") from error
         beta = self.equations.coefficients(result.solution)
         if not np.isfinite(beta).all():
             raise FloatingPointError("the solve diverged")
@@ -283,14 +297,18 @@ class _Run:
         chosen = np.sort(self.random.choice(n, count, replace=False))
         self._few = KernelMatrix(self.K.kernel, take(self.K.X, chosen), self.K.C)
         self._few = self._few if self.dtype == torch.float64 else self._few.widened()
-        scale = float(self.among.diagonal().max(initial=0.0))
-        self._L = cholesky(torch.from_numpy(self.among), noise_floor(m, torch.float64) * scale)
         half = torch.linalg.solve_triangular(self._L, to_tensor(self._few.to_dense()).cpu().T, upper=False)
         counts = torch.full((count,), n / count, dtype=torch.float64)
         if self.weights is not None:
             counts *= self.weights[torch.from_numpy(chosen).to(self.device), 0].cpu().double()
         self._counts, self._half = counts, half
         return float((half.square() * counts).sum())
+
+    @cached_property
+    def _L(self) -> Tensor:  # noqa: N802
+        """The lower factor of k(C, C)."""
+        scale = float(self.among.diagonal().max(initial=0.0))
+        return cholesky(torch.from_numpy(self.among), noise_floor(len(self.among), torch.float64) * scale)
 
     def pull_sampled_trace(self, factor: float) -> None:
         dual = torch.linalg.solve_triangular(self._L.T, self._half, upper=True)

@@ -99,6 +99,8 @@ def tune(
     )
     trace = Trace(goal.name, optimizer) if resume is None else dataclasses.replace(resume, steps=list(resume.steps))
     state = dict(trace.state)
+    if trace.objective != goal.name or trace.optimizer != optimizer:
+        raise ValueError(f"resume: the trace is one of {trace.objective} by {trace.optimizer}")
     if "best" in state and state["best"].shape != parameters.start.shape:
         raise ValueError("resume: the trace is that of another problem")
     began, earlier = time.monotonic(), trace.seconds
@@ -119,7 +121,11 @@ def tune(
     if "best" in state:
         search.best, search.best_value = state["best"], float(state["best_value"][()])
     start = state.get("best", parameters.start)
-    if optimizer == "adam":
+    if len(start) == 0:
+        if (only := search(start)) is not None:
+            accept(start, only)
+        search.message = "there is nothing to tune"
+    elif optimizer == "adam":
         adam(search, start, learning_rate=learning_rate, patience=patience, state=state)
     else:
         lbfgs(search, start, tolerance=tolerance, logarithmic=goal.positive)
@@ -127,6 +133,8 @@ def tune(
         raise FloatingPointError(
             f"the objective {goal.name!r} has no value at the start: raise the penalty or the length scale"
         )
+    if search.best_point is not None and search.best_value < min(trace.values, default=np.inf):
+        accept(search.best, search.best_point)  # a point of a line search that was left from
     trace.evaluations += search.evaluations
     trace.message = search.message
     trace.state = state | {"best": search.best, "best_value": np.asarray(search.best_value)}
