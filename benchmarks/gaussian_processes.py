@@ -38,7 +38,7 @@ class Settings:
 
 FULL = Settings(
     rows=None,
-    centers=2000,
+    centers=5000,
     sgpr={"inducing": 512, "steps": 100, "learning_rate": 0.1},
     svgp={"inducing": 1000, "epochs": 10, "batch": 1024, "learning_rate": 0.01},
 )

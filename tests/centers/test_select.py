@@ -267,13 +267,17 @@ def test_a_callable_is_a_rule():
 # The automatic number.
 
 
-def test_automatic_count_never_decreases_and_has_the_stated_values():
-    sizes = np.unique(np.concatenate([np.arange(1, 3000), np.geomspace(3000, 1e12, 3000).astype(int)])).tolist()
+def test_automatic_count_grows_while_a_pass_is_affordable_and_has_the_stated_values():
+    sizes = np.unique(np.concatenate([np.arange(1, 3000), np.geomspace(3000, 4e5, 3000).astype(int)])).tolist()
     counts = [automatic_count(n, 4, 10**12) for n in sizes]
     assert all(a <= b for a, b in itertools.pairwise(counts))
     assert counts[:1000] == list(range(1, 1001))
     assert automatic_count(10**5, 4, 10**12) == 3162
-    assert counts[-1] == 10_000
+    assert automatic_count(10**5, 4, 10**12, outputs=4) == 6324
+    assert automatic_count(10**5, 4, 10**12, outputs=100) == 10_000
+    for n in (10**6, 10**7, 10**12):
+        count = automatic_count(n, 4, 10**12)
+        assert count == max(1000, 3 * 10**9 // n)
 
 
 @pytest.mark.parametrize("budget", [1, 10**4, 10**6, 10**8, 10**9])

@@ -38,10 +38,10 @@ ROWS_PER_CENTER = 10
 ROWS_PER_SCALE = 30  # fewer, and length scales of single features fit the noise
 MERGED = 5000  # rows that are searched for repetitions
 EXACT_ENTRIES = 3e7  # of K, beyond which traces are estimated
-SCREENING = 10  # steps with each of several kernels, before the best goes on alone
+MANY_FEATURES = 50  # as pixels are
+SCREENING = 6  # steps with each of several kernels, before the best goes on alone
 NOISE = 0.05  # where the search starts, over the sum of the weights; in the middle of what is found on real data
 LEAST_NOISE = 1e-7  # below, rounding decides
-WARM_ITERATIONS = 2  # of the solves of a stochastic step that start from those of the last
 DIGITS = 2  # of what was tuned that are kept: further ones are those of rounding and of the sample
 MAP_ROWS, MAP_CENTERS, MAP_STEPS = 20_000, 1000, 8  # each round: rows and centres of the fit, steps of tuning
 
@@ -187,11 +187,7 @@ class Run:
     def method(self) -> Method:
         wish = self.settings.method
         small = self.rows * self.centers <= EXACT_ENTRIES
-        return (
-            Exact()
-            if wish == "exact" or (wish == "auto" and small)
-            else Stochastic(probes=self.settings.probes, warm_iterations=WARM_ITERATIONS)
-        )
+        return Exact() if wish == "exact" or (wish == "auto" and small) else Stochastic(probes=self.settings.probes)
 
     def __call__(
         self,
@@ -277,7 +273,7 @@ def _variants(kernel: Kernel, X: Points, each: bool) -> list[Kernel]:
     if each:
         full = np.broadcast_to(scale, X.shape[1])
         return [kernel.with_parameters({"length_scale": full.tolist()})]
-    if scale.ndim == 0:
+    if scale.ndim == 0 or X.shape[1] < MANY_FEATURES:
         return [kernel]
     spread = to_tensor(X).double().std(0, correction=0).cpu().numpy()
     common = float(np.median(scale[spread > 0] / spread[spread > 0]) * np.sqrt(np.square(spread).mean()))

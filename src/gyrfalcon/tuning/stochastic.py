@@ -31,9 +31,9 @@ from .pull import Pull, cholesky
 class Stochastic:
     """Evaluate objectives with fixed random probes and iterative solves, at the price of a few passes over X.
 
-    Solves start from those of the evaluation before, and then make `warm_iterations` only: with small steps of an
-    optimiser they stay converged. Value and gradient are those of 2 bᵀβ - βᵀBβ at the β that there is, so they agree
-    with each other however far the solve has come.
+    Solves start from those of the evaluation before, so that small steps of an optimiser cost fewer iterations. Value
+    and gradient are those of 2 bᵀβ - βᵀBβ at the β that there is, so they agree with each other however far the solve
+    has come.
 
     Parameters
     ----------
@@ -45,8 +45,6 @@ class Stochastic:
         Of the solves: the norm of the preconditioned residual relative to that of the right side.
     max_iterations : int
         Of each solve.
-    warm_iterations : int, optional
-        Of each solve that starts from an earlier one; as many as the tolerance asks for if not given.
     random_state : int
 
     Examples
@@ -60,9 +58,8 @@ class Stochastic:
 
     probes: int = 20
     sample: int | None = None
-    tolerance: float = 1e-2
+    tolerance: float = 1e-3
     max_iterations: int = 100
-    warm_iterations: int | None = None
     random_state: int = 0
     _warm: dict[str, Array] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -220,23 +217,20 @@ class _Run:
         """B⁻¹ right, from where the last solve in this role ended."""
         warm = self.method._warm.get(role)
         start = warm if warm is not None and warm.shape == right.shape else None
-        most = self.method.max_iterations
-        if start is not None and self.method.warm_iterations is not None:
-            most = min(most, self.method.warm_iterations)
         try:
             result = conjugate_gradients(
                 self.equations.operator,
                 self.equations.right_side(right),
-                start=None if start is None else self.equations.start(start),
+                start=start,  # in these coordinates, which follow the kernel: β itself would start far off
                 tolerance=self.method.tolerance,
-                max_iterations=most,
+                max_iterations=self.method.max_iterations,
             )
         except ValueError as error:  # the engine's door turns vectors away that are not finite
             raise FloatingPointError("the solve diverged") from error
         beta = self.equations.coefficients(result.solution)
         if not np.isfinite(beta).all():
             raise FloatingPointError("the solve diverged")
-        self.method._warm[role] = beta
+        self.method._warm[role] = result.solution
         return beta
 
     def values(self, beta: Array) -> Tensor:
