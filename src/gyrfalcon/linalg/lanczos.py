@@ -11,7 +11,7 @@ Array = np.ndarray[Any, Any]
 
 
 def log_quadrature(operator: Callable[[Array], Array], probes: Array, steps: int) -> float:
-    """The mean over the probes of vᵀ log(A) v, which is log |A| on average, for a symmetric positive definite A.
+    """The mean over the probes of vᵀ log(A) v, which is log det A on average, for a symmetric positive definite A.
 
     Each probe starts a Lanczos recurrence, all in step so that one application of the operator serves them all. The
     recurrences end when none of the quadratures moves any more.

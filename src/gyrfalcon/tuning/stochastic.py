@@ -311,7 +311,7 @@ class _Run:
         self.add_between(-weighted.numpy(), dual.numpy())
 
     def log_determinant(self) -> float:
-        """log |K̃ + NλI|, by Lanczos quadrature of the logarithm of the preconditioned system."""
+        """log det(K̃ + NλI), by Lanczos quadrature of the logarithm of the preconditioned system."""
         m, penalty = len(self.among), self.problem.penalty
         self._signs = self.random.choice([-1.0, 1.0], (m, self.method.probes))
         inner = log_quadrature(self.equations.operator, self._signs, self.method.max_iterations)

@@ -43,7 +43,7 @@ class Statistics:
     norm : ‖f‖²
     freedom : Tr((K̃ + nλI)⁻¹ K̃), the degrees of freedom
     defect : Tr(K - K̃), what the centres miss
-    log_determinant : log |K̃ + nλI|
+    log_determinant : log det(K̃ + nλI)
     """
 
     total: float

@@ -12,7 +12,7 @@ from .base import Criterion, Statistics
 
 @dataclass(frozen=True)
 class SGPR(Criterion):
-    """log |K̃ + nλI| + Yᵀ(K̃ + nλI)⁻¹Y + Tr(K - K̃) / nλ: minus twice the bound, up to a constant.
+    """log det(K̃ + nλI) + Yᵀ(K̃ + nλI)⁻¹Y + Tr(K - K̃) / nλ: minus twice the bound, up to a constant.
 
     nλ is the variance of the noise over that of the process. With `amplitude` the process has a variance of its own,
     which is put at its best, Yᵀ(K̃ + nλI)⁻¹Y / n: the second term becomes n times the logarithm of that. What ridge
