@@ -69,7 +69,9 @@ def data(seed=0, outputs=1, rows=ROWS):
 
 
 def pose(kernel, X, C, Y, weights=None, penalty=0.02, **options):
-    give = lambda points: points if sparse.issparse(points) else torch.from_numpy(points)  # noqa: E731
+    def give(points):
+        return points if sparse.issparse(points) else torch.from_numpy(points)
+
     K = KernelMatrix(kernel, give(X), None if C is None else give(C), **options)
     w = None if weights is None else torch.from_numpy(np.asarray(weights, dtype=Y.dtype))[:, None]
     return LeastSquares(K, torch.from_numpy(Y), penalty, w)
@@ -371,7 +373,10 @@ def test_finite_differences_in_the_coordinates_of_tuning(name):
     assert gradient.shape == theta.shape == (1 + 1 + 1 + 3 + MAP.size + FEATURES * CENTERS,)
     positive = np.eye(len(theta))[:6]  # penalty, scale, alpha and length scales
     mixed = np.random.default_rng(0).normal(size=(4, len(theta))) / len(theta) ** 0.5
-    value = lambda t: objective.evaluate(parameters.at(t), EXACT, gradient=False).value  # noqa: E731
+
+    def value(t):
+        return objective.evaluate(parameters.at(t), EXACT, gradient=False).value
+
     for direction in (*positive, *mixed):
         step = 1e-4 * direction
         slope = (value(theta + step) - value(theta - step)) / 2e-4

@@ -73,7 +73,10 @@ def test_length_scales_that_move_together():
         assert found[name] == pytest.approx(np.asarray(value) * moved[name], rel=1e-14)
     objective = gt.Proposed()
     gradient = parameters.gradient(theta, objective.evaluate(parameters.at(theta), gt.Exact()).gradient)
-    value = lambda t: objective.evaluate(parameters.at(t), gt.Exact(), gradient=False).value  # noqa: E731
+
+    def value(t):
+        return objective.evaluate(parameters.at(t), gt.Exact(), gradient=False).value
+
     slopes = [(value(theta + step) - value(theta - step)) / 2e-4 for step in 1e-4 * np.eye(4)]
     assert gradient == pytest.approx(slopes, rel=1e-6)
     tuned = gt.tune(pose(kernel), "gcv", steps=5, per_feature=False).problem.K.kernel.parameters()

@@ -199,7 +199,10 @@ def test_finite_differences_with_the_same_probes(objective, weighted):
     options = {"probes": 5, "sample": 20}
     theta = parameters.start
     gradient = parameters.gradient(theta, objective.evaluate(problem, tight(**options)).gradient)
-    value = lambda t: objective.evaluate(parameters.at(t), tight(**options), gradient=False).value  # noqa: E731
+
+    def value(t):
+        return objective.evaluate(parameters.at(t), tight(**options), gradient=False).value
+
     mixed = np.random.default_rng(0).normal(size=(3, len(theta))) / len(theta) ** 0.5
     for direction in (*np.eye(len(theta))[:4], *mixed):  # penalty, parameters of the kernel, everything
         slope = (value(theta + 1e-4 * direction) - value(theta - 1e-4 * direction)) / 2e-4

@@ -80,7 +80,10 @@ def test_every_objective_falls(name, optimizer):
 def test_estimates_fall(objective, optimizer):
     """With the same probes throughout, estimates are functions like any other."""
     problem = pose(kernel=gk.Gaussian(0.4))
-    method = lambda: gt.Stochastic(tolerance=1e-8, probes=20, random_state=1)  # noqa: E731
+
+    def method():
+        return gt.Stochastic(tolerance=1e-8, probes=20, random_state=1)
+
     tuned = tune(problem, objective, method=method(), optimizer=optimizer, steps=10, learning_rate=0.1)
     assert_sound(tuned, problem)
     start, end = (gt.OBJECTIVES[objective].evaluate(p, method()).value for p in (problem, tuned.problem))

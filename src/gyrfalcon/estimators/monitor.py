@@ -30,6 +30,9 @@ class Bar:
         return self
 
     def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         if self._bar is not None:
             self._bar.stop()
 
@@ -95,7 +98,7 @@ class Monitor:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._bar.__exit__()
+        self._bar.close()
 
     def __call__(self, step: Step) -> bool:
         self.latest = step

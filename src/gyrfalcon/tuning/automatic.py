@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -83,11 +84,13 @@ class Data:
         return Data(take(self.points, rows), self.Y[rows], None if self.weights is None else self.weights[rows])
 
     def problem(self, kernel: Kernel, C: Points, noise: float, memory_budget: int) -> LeastSquares:
-        X, C = (p.double() if isinstance(p, Tensor) else p.astype(np.float64) for p in (self.points, C))
+        X = self.points
+        if X.shape[0] * C.shape[0] <= EXACT_ENTRIES:  # more are left in their type, which stochastic evaluation can do
+            X, C = (p.double() if isinstance(p, Tensor) else p.astype(np.float64) for p in (X, C))
         device, total = device_of(X), float(len(self.Y) if self.weights is None else self.weights.sum())
         K = KernelMatrix(kernel, X, C, memory_budget=memory_budget, cache=False)
-        Y = torch.from_numpy(np.ascontiguousarray(self.Y)).to(device, torch.float64)
-        w = None if self.weights is None else torch.from_numpy(self.weights)[:, None].to(device, torch.float64)
+        Y = torch.from_numpy(np.ascontiguousarray(self.Y)).to(device, K.dtype)
+        w = None if self.weights is None else torch.from_numpy(self.weights)[:, None].to(device, K.dtype)
         return LeastSquares(K, Y, noise / total, w, floor=self.floor)
 
 
@@ -135,8 +138,9 @@ def learn(
         C = centers(min(settings.n_centers, few.points.shape[0]), few)
         problem, grid = search(few.problem(kernels[0], C, start, memory_budget), settings, random, callback)
         return Learned(problem.K.kernel, problem.penalty * problem.total_weight, None, grid)
+    deadline = None if settings.seconds is None else time.monotonic() + settings.seconds
     C = centers(_count(few.points.shape[0], settings), few)
-    run = Run(settings, C.shape[0], few.points.shape[0], fixed_penalty, fixed_kernel, callback)
+    run = Run(settings, C.shape[0], few.points.shape[0], fixed_penalty, fixed_kernel, callback, deadline)
     each = _per_feature(few.points, settings)
     if sparse.issparse(few.points) and any(as_array(getattr(k, "length_scale", 1.0)).ndim for k in kernels):
         run = replace(run, fixed_kernel=True)  # nothing differentiates these
@@ -172,6 +176,7 @@ class Run:
     fixed_penalty: bool
     fixed_kernel: bool
     callback: Callable[[Step], bool]
+    deadline: float | None  # on the monotonic clock, for all runs together
     moves_centers: bool = True
 
     @property
@@ -204,7 +209,7 @@ class Run:
             method=self.method,
             optimizer=self.settings.optimizer,
             steps=steps,
-            seconds=self.settings.seconds,
+            seconds=None if self.deadline is None else max(0.0, self.deadline - time.monotonic()),
             learning_rate=self.settings.learning_rate,
             patience=self.settings.patience,
             tolerance=self.settings.tolerance,
@@ -267,7 +272,7 @@ def _variants(kernel: Kernel, X: Points, each: bool) -> list[Kernel]:
     Features of little spread are magnified by scales of their own; where those are not tuned, as in images, that may
     be wrong.
     """
-    if not isinstance(kernel, RadialKernel):
+    if not isinstance(kernel, RadialKernel) or sparse.issparse(X):
         return [kernel]
     scale = as_array(kernel.length_scale)
     if each:

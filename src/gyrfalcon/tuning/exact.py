@@ -49,6 +49,7 @@ def one_thread_each(evaluate: Evaluate) -> Evaluate:
         try:
             return evaluate(*args, **kwargs)
         finally:
+            _shared.threads = 1
             torch.set_num_threads(threads)
 
     return cast(Evaluate, wrapped)

@@ -13,7 +13,7 @@ from scipy import optimize
 
 Array = np.ndarray[Any, Any]
 
-FAILURES = (ArithmeticError, np.linalg.LinAlgError, torch.linalg.LinAlgError)  # type: ignore[attr-defined]
+FAILURES = (ArithmeticError, np.linalg.LinAlgError, torch.linalg.LinAlgError)  # type: ignore[attr-defined]  # PyTorch's stubs lack it
 RETREATS = 8  # times that Adam may go back to the best point with half the step
 
 

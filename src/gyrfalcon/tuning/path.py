@@ -12,7 +12,7 @@ from torch import Tensor
 
 from gyrfalcon.solvers import LeastSquares
 
-from .exact import Pass
+from .exact import Pass, one_thread_each
 from .parameters import as_array
 
 Array = np.ndarray[Any, Any]
@@ -85,6 +85,7 @@ class Grid:
         return int(row), int(column)
 
 
+@one_thread_each
 def cross_validate(problem: LeastSquares, penalties: Array, folds: int, random: np.random.Generator) -> Array:
     """Mean squared errors of the folds, of shape (folds, penalties), for one kernel.
 

@@ -13,6 +13,8 @@ from gyrfalcon.arrays import to_tensor
 from gyrfalcon.kernels import RadialKernel
 from gyrfalcon.matrix import KernelMatrix
 
+from .parameters import as_array
+
 Array = np.ndarray[Any, Any]
 
 _SQUARE = 256  # sparse rows whose diagonal is made together
@@ -27,7 +29,7 @@ class Pull:
         self.centers: Array | None = None
         self.wanted: tuple[str, ...] = ("C", "parameters")
         if sparse.issparse(K.X):  # neither centres nor scales of single features can be differentiated
-            numbers = all(np.ndim(as_plain(value)) == 0 for value in K.kernel.parameters().values())
+            numbers = all(as_array(value).ndim == 0 for value in K.kernel.parameters().values())
             self.wanted = ("parameters",) if numbers else ()
 
     def add(self, gradients: Any, *, both: bool = False) -> None:
@@ -82,10 +84,6 @@ class Pull:
             part = self.K.X[start : start + _SQUARE].astype(np.float64)
             square = KernelMatrix(self.K.kernel, part, part)
             self.add(square.row_gradients(slice(None), np.diag(w[start : start + _SQUARE]), wanted=self.wanted))
-
-
-def as_plain(value: Any) -> Any:
-    return value.detach().cpu().numpy() if isinstance(value, Tensor) else value
 
 
 def cholesky(matrix: Tensor, jitter: float) -> Tensor:

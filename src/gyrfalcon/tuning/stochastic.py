@@ -291,7 +291,7 @@ class _Run:
         chosen = np.sort(self.random.choice(n, count, replace=False))
         self._few = KernelMatrix(self.K.kernel, take(self.K.X, chosen), self.K.C)
         self._few = self._few if self.dtype == torch.float64 else self._few.widened()
-        half = torch.linalg.solve_triangular(self._L, to_tensor(self._few.to_dense()).cpu().T, upper=False)
+        half = torch.linalg.solve_triangular(self._lower, to_tensor(self._few.to_dense()).cpu().T, upper=False)
         counts = torch.full((count,), n / count, dtype=torch.float64)
         if self.weights is not None:
             counts *= self.weights[torch.from_numpy(chosen).to(self.device), 0].cpu().double()
@@ -299,13 +299,13 @@ class _Run:
         return float((half.square() * counts).sum())
 
     @cached_property
-    def _L(self) -> Tensor:  # noqa: N802
+    def _lower(self) -> Tensor:
         """The lower factor of k(C, C)."""
         scale = float(self.among.diagonal().max(initial=0.0))
         return cholesky(torch.from_numpy(self.among), noise_floor(len(self.among), torch.float64) * scale)
 
     def pull_sampled_trace(self, factor: float) -> None:
-        dual = torch.linalg.solve_triangular(self._L.T, self._half, upper=True)
+        dual = torch.linalg.solve_triangular(self._lower.T, self._half, upper=True)
         weighted = dual * (factor * self._counts)
         self.pull.add(self._few.row_gradients(slice(None), 2 * weighted.T, wanted=self.pull.wanted))
         self.add_between(-weighted.numpy(), dual.numpy())
@@ -334,7 +334,7 @@ class _Run:
             weighted = image if self.weights is None else self.weights * image
             self.add_product(weighted * (share / self.total), right)
         self.add_between(share * penalty * solved, plain)
-        inverse = torch.cholesky_inverse(self._L).numpy()
+        inverse = torch.cholesky_inverse(self._lower).numpy()
         self._in_between -= factor * inverse
         trace = float(np.einsum("ij,ij->", solved, self.among @ plain)) * share
         self.in_penalty += trace + factor * (self.total - m) / penalty
