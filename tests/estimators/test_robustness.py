@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 import torch
 from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -325,10 +326,11 @@ def test_an_interrupt_keeps_what_was_reached(kind, monkeypatch):
     target = np.stack([np.sin(points[:, 0]), np.cos(points[:, 1])], 1)
     common = {"n_centers": 500, "penalty": 1e-12, "tolerance": 0.0, "max_iterations": 100_000, "random_state": 0}
     original = Monitor.__call__
+    interrupt = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
 
     def then_interrupt(self, step):
         if step.iteration == 1:
-            threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
+            interrupt.start()
         return original(self, step)
 
     monkeypatch.setattr(Monitor, "__call__", then_interrupt)
@@ -336,10 +338,24 @@ def test_an_interrupt_keeps_what_was_reached(kind, monkeypatch):
         model, truth = gf.KernelRegressor(solver="falkon", **common), target
     else:
         model, truth = gf.KernelClassifier(loss="logistic", **common), target[:, 0] > 0
-    with pytest.warns(UserWarning, match="interrupted after"):
-        model.fit(points, truth)
+    try:
+        with pytest.warns(UserWarning, match="interrupted after"):
+            model.fit(points, truth)
+    finally:  # a fit that failed first must not let the signal hit another test
+        interrupt.cancel()
     assert "interrupted" in model.record_.message
     assert np.isfinite(np.asarray(model.predict(points[:10]), dtype=float)).all()
+
+
+@pytest.mark.parametrize("estimator", [gf.KernelRegressor, gf.KernelClassifier])
+def test_a_tolerance_of_zero_runs_every_iteration(estimator):
+    """The estimate of the time left once divided by it."""
+    solver = {"loss": "logistic"} if estimator is gf.KernelClassifier else {"solver": "falkon"}
+    model = estimator(tolerance=0.0, max_iterations=5, penalty=1e-6, n_centers=20, **solver)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X, y > 0 if estimator is gf.KernelClassifier else y)
+    assert model.record_.iterations == 5
 
 
 def test_an_interrupt_before_the_first_iteration_is_one():

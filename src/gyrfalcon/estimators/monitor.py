@@ -133,7 +133,7 @@ class Monitor:
     def _iterations_left(self, iteration: int, residual: float) -> int:
         """From the rate at which the residual has fallen so far."""
         most = self.total - iteration
-        if self._first is None or iteration < 2 or not 0 < residual < self._first[1]:
+        if self._first is None or iteration < 2 or self.residual <= 0 or not 0 < residual < self._first[1]:
             return most
         rate = math.log(self._first[1] / residual) / (iteration - 1)
         return max(0, min(most, math.ceil(math.log(max(residual / self.residual, 1)) / rate)))
