@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 from . import (
+    checkpoints,
     choice,
     demo,
     feature_learning,
@@ -22,7 +23,9 @@ from . import (
     regressor,
     report,
     sparse,
+    stream,
     tabular,
+    tiled,
     tuning_step,
 )
 
@@ -46,6 +49,8 @@ def main() -> None:
             regressor.run(arguments.quick)
         case "choice":
             choice.run(arguments.quick)
+        case "checkpoints":
+            checkpoints.run(arguments.quick)
         case "mnist":
             mnist.run(arguments.quick, arguments.penalty)
         case "objectives":
@@ -56,6 +61,10 @@ def main() -> None:
             tuning_step.run()
         case "tabular":
             tabular.run(arguments.quick)
+        case "tiled":
+            tiled.run(arguments.quick)
+        case "stream":
+            stream.run(arguments.rows, arguments.cache)
         case "features":
             feature_learning.run(arguments.quick)
         case "demo":
@@ -91,6 +100,9 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("precision", parents=[quick], help="float32 beside float64 for small penalties: error and time")
     commands.add_parser("regressor", parents=[quick], help="KernelRegressor beside scikit-learn's Nystroem + Ridge")
     commands.add_parser("choice", parents=[quick], help="whether solver='auto' takes the faster solver, over a grid")
+    commands.add_parser(
+        "checkpoints", parents=[quick], help="fits killed at random moments and called again: whether bits are the same"
+    )
     images = commands.add_parser(
         "mnist", parents=[quick], help=f"accuracy beside published numbers; data from the folder in ${mnist.VARIABLE}"
     )
@@ -102,7 +114,13 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("gpytorch", parents=[quick], help=f"a tuned model beside GPyTorch's SGPR and SVGP; {data}")
     commands.add_parser("tuning_step", help="memory and time of one step of tuning on half a million rows")
     commands.add_parser("tabular", parents=[quick], help="estimators as they come beside gradient boosting")
+    commands.add_parser("tiled", parents=[quick], help="Cholesky and LAUUM of a file, beside LAPACK in memory")
     commands.add_parser("features", parents=[quick], help="length scales and input maps learned among noise")
+    trips = commands.add_parser("stream", help="a fit of rows that are read from a Parquet file, beside one in memory")
+    trips.add_argument(
+        "--rows", type=lambda text: int(float(text)), default=stream.ROWS[-1], help="(default: %(default)s)"
+    )
+    trips.add_argument("--cache", type=Path, default=stream.CACHE, help="folder for the files (default: %(default)s)")
     commands.add_parser("demo", parents=[quick], help="models and products beside their peers, as report/index.html")
     commands.add_parser("all", help="all but objectives, gpytorch and the demo")
     return parser

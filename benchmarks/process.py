@@ -33,6 +33,11 @@ def peak_beyond(call: Callable[[], R]) -> tuple[R, int]:
     return result, _status("VmHWM") - before
 
 
+def peak() -> int:
+    """The most bytes that this process ever held in memory, all included."""
+    return _status("VmHWM")
+
+
 def _forget_peak() -> None:
     try:
         with open("/proc/self/clear_refs", "w", encoding="ascii") as file:

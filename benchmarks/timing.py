@@ -75,7 +75,7 @@ def race(contenders: Sequence[Contender], rounds: int, patience: float) -> Race:
             if done and time.perf_counter() > end:
                 return Race(best, done)
             time.sleep(contender.rest)
-            others = _Others()
+            others = Others()
             nanoseconds = contender.sample()
             if contender.name not in best or nanoseconds < best[contender.name].nanoseconds:
                 best[contender.name] = Best(nanoseconds, others.disturbed())
@@ -83,7 +83,7 @@ def race(contenders: Sequence[Contender], rounds: int, patience: float) -> Race:
     return Race(best, done)
 
 
-class _Others:
+class Others:
     """CPU time that other processes, or the hypervisor, took since this was made; nothing is known outside Linux."""
 
     def __init__(self) -> None:
@@ -91,9 +91,11 @@ class _Others:
         self._busy, self._own = _busy_seconds(), _own_seconds()
 
     def disturbed(self) -> bool:
-        seconds = time.perf_counter() - self._start
-        taken = (_busy_seconds() - self._busy) - (_own_seconds() - self._own)
-        return taken > _DISTURBED * seconds + 0.015  # the counters advance in steps of 10 ms
+        return self.taken() > _DISTURBED * (time.perf_counter() - self._start) + 0.015  # the counters advance by 10 ms
+
+    def taken(self) -> float:
+        """Seconds of CPU time."""
+        return (_busy_seconds() - self._busy) - (_own_seconds() - self._own)
 
 
 def _own_seconds() -> float:

@@ -25,7 +25,7 @@ Array = np.ndarray[Any, Any]
 
 ROWS, CENTERS, FEATURES, PROBES = 500_000, 1000, 30, 20
 COLUMNS = PROBES + 1  # the probes and the targets
-LEARNING_RATE, STEPS = 0.05, 3  # warm ones, after the first
+LEARNING_RATE, STEPS = 0.05, 3  # after the first
 MEMORY_TARGET, TIME_TARGET = 300e6, 6.0
 PARTS = {"rmv": "right side", "gram_mv": "solve", "__matmul__": "K β", "gradients": "gradient"}
 
@@ -165,7 +165,7 @@ def legend() -> str:
         f"\nTuning step: objective and gradient of Proposed with Stochastic(probes={PROBES}), n = {ROWS:,}, m = "
         f"{CENTERS:,}, d = {FEATURES}, float32, Gaussian kernel with one length scale per feature from the median "
         f"distance, penalty from 1/n, {THREADS} threads.\nThe points are those of Adam, rate {LEARNING_RATE}, on "
-        "penalty, length scales and centres; solves start from the step before."
+        "penalty, length scales and centres."
     )
 
 

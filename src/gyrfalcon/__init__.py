@@ -7,7 +7,7 @@
 (10000,)
 """
 
-from . import centers, kernels, losses, solvers, tuning
+from . import centers, data, kernels, losses, solvers, tuning
 from .estimators import Falkon, KernelClassifier, KernelRegressor, LogisticFalkon
 from .matrix import KernelMatrix, Plan
 from .persistence import load
@@ -21,6 +21,7 @@ __all__ = [
     "Plan",
     "__version__",
     "centers",
+    "data",
     "kernels",
     "load",
     "losses",

@@ -9,6 +9,8 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
+from gyrfalcon.data.source import Source
+
 Dense: TypeAlias = np.ndarray[Any, Any] | Tensor
 Points: TypeAlias = Dense | sparse.csr_array
 
@@ -16,11 +18,14 @@ _CHUNK = 1 << 20  # entries looked at together when checking that all are finite
 _FLOATS = {"float32": torch.float32, "float64": torch.float64}
 
 
-def as_points(value: Any, name: str) -> Points:
-    """A finite float32 or float64 matrix: array, tensor or CSR; nothing is copied unless it must be.
+def as_points(value: Any, name: str) -> Any:
+    """A finite float32 or float64 matrix: array, tensor, CSR or Source; nothing is copied unless it must be.
 
-    Integers and booleans become float64. Anything with `__array__` (lists, data frames) is read as an array.
+    Integers and booleans become float64. Anything with `__array__` (lists, data frames) is read as an array. A source
+    of rows passes as it is: it checks its chunks whenever they are read.
     """
+    if isinstance(value, Source):
+        return value
     points = _as_matrix(value, name)
     if points.ndim != 2:
         raise ValueError(f"{name} must have two dimensions (rows are points), got shape {tuple(points.shape)}")
@@ -34,7 +39,9 @@ def as_points(value: Any, name: str) -> Points:
 
 def as_dense(value: Any, name: str) -> Dense:
     """The same for those who have no use for sparse points."""
-    points = as_points(value, name)
+    points: Points = as_points(value, name)
+    if isinstance(points, Source):
+        raise TypeError(f"{name} must be in memory here: use KernelMatrix, or read its rows with .to_array()")
     if isinstance(points, sparse.csr_array):
         raise TypeError(f"{name} must be dense here: use KernelMatrix, or convert it with .toarray()")
     return points

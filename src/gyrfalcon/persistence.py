@@ -26,6 +26,7 @@ State = tuple[dict[str, Any], dict[str, Array]]
 
 VERSION = 1
 LARGEST_HEADER = 64 << 20
+UNFINISHED = ".part"  # how the name ends of a file that is being written
 
 
 class ModelFileError(ValueError):
@@ -65,12 +66,7 @@ class Savable:
         values, arrays = self._state()
         parameters = {name: _parameter(name, value) for name, value in self.get_params(deep=False).items()}  # type: ignore[attr-defined]
         model = {"model": type(self).__name__, "version": VERSION, "parameters": parameters, "fitted": values}
-        text = json.dumps(model, allow_nan=True)
-        arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-        content = safetensors.numpy.save(arrays, {"gyrfalcon": text, "sha256": _digest(text, arrays)})
-        if int.from_bytes(content[:8], "little") > LARGEST_HEADER:
-            raise ValueError(f"the model's header is larger than {LARGEST_HEADER >> 20} MB: too many names or labels")
-        _write_whole(Path(path), content)
+        write_whole(Path(path), compose(model, arrays))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -99,7 +95,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     with open(path, "rb") as file:
         content = file.read()
     try:
-        description, arrays = _parse(content)
+        description, arrays = parse(content)
         return _build(description, arrays)
     except ModelFileError as error:
         raise ModelFileError(f"{os.fspath(path)}: {error}") from None
@@ -107,7 +103,18 @@ def load(path: str | os.PathLike[str]) -> Any:
         raise ModelFileError(f"{os.fspath(path)}: not a model of this version: {error}") from error
 
 
-def _parse(content: bytes) -> tuple[Any, dict[str, Array]]:
+def compose(description: Mapping[str, Any], arrays: Mapping[str, Array]) -> bytes:
+    """A file's content: what JSON can hold and arrays, under one checksum."""
+    text = json.dumps(description, allow_nan=True)
+    arrays = {name: np.ascontiguousarray(array).reshape(array.shape) for name, array in arrays.items()}
+    content = safetensors.numpy.save(arrays, {"gyrfalcon": text, "sha256": _digest(text, arrays)})
+    if int.from_bytes(content[:8], "little") > LARGEST_HEADER:
+        raise ValueError(f"the file's header is larger than {LARGEST_HEADER >> 20} MB: too many names or labels")
+    return content
+
+
+def parse(content: bytes) -> tuple[Any, dict[str, Array]]:
+    """What `compose` composed; ModelFileError for anything else."""
     if len(content) < 10:
         raise ModelFileError("the file is too short to be a model")
     size = int.from_bytes(content[:8], "little")
@@ -157,6 +164,8 @@ def _digest(text: str, arrays: Mapping[str, Array]) -> str:
 
 def _parameter(name: str, value: Any) -> Any:
     """A constructor argument as JSON; what only matters for fitting again and has no description becomes None."""
+    if name == "checkpoint":
+        return None  # a folder of the machine that fitted
     if isinstance(value, Kernel):
         return value.to_dict()
     if isinstance(value, np.generic):
@@ -172,8 +181,11 @@ def _parameter(name: str, value: Any) -> Any:
     return "uniform" if name == "centers" else None
 
 
-def _write_whole(path: Path, content: bytes) -> None:
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file under another name in the same folder, and move it into place when the disk has it: whoever looks
+    finds the old file or the new one, whatever happens on the way.
+    """
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=UNFINISHED)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)

@@ -130,12 +130,12 @@ def container(header, data=b""):
 def saved(model=None):
     model = model or gf.KernelRegressor(n_centers=5, random_state=0).fit(X[:12], y[:12])
     file = io.BytesIO()
-    original = persistence._write_whole
+    original = persistence.write_whole
     try:
-        persistence._write_whole = lambda path, content: file.write(content)
+        persistence.write_whole = lambda path, content: file.write(content)
         model.save("anywhere")
     finally:
-        persistence._write_whole = original
+        persistence.write_whole = original
     return file.getvalue()
 
 
@@ -217,7 +217,7 @@ def test_every_truncation_is_refused(tmp_path):
 def test_ten_thousand_mutations(monkeypatch):
     """Bytes changed, cut, doubled or moved: an error, or, where only blanks changed, the same model."""
     contents = [saved(), saved(gf.KernelClassifier(n_centers=4).fit(X[:30], labels[:30]))]
-    expected = [persistence._build(*persistence._parse(content)).coefficients_ for content in contents]
+    expected = [persistence._build(*persistence.parse(content)).coefficients_ for content in contents]
     generator = np.random.default_rng(0)
     survived = 0
     for trial in range(10_000):

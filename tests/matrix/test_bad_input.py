@@ -71,11 +71,11 @@ def test_pairs_that_do_not_match(engine):
     route = ENGINES[engine]
     X = route.X(GOOD)
     with _refused("C"):
-        gf.KernelMatrix("rbf", X, route.C(GOOD[:, :2]), engine=route.engine)
+        gf.KernelMatrix("rbf", X, route.C(GOOD[:, :2]), **route.options)
     with _refused("C"):
-        gf.KernelMatrix("rbf", X, route.C(GOOD.astype(np.float32)), engine=route.engine)
+        gf.KernelMatrix("rbf", X, route.C(GOOD.astype(np.float32)), **route.options)
     with _refused("C"):
-        gf.KernelMatrix("rbf", route.X(GOOD.astype(np.float32)), route.C(GOOD), engine=route.engine)
+        gf.KernelMatrix("rbf", route.X(GOOD.astype(np.float32)), route.C(GOOD), **route.options)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ BAD_VECTORS = {
 @every_engine
 def test_vectors(engine, bad):
     route, value = ENGINES[engine], BAD_VECTORS[bad]
-    K = gf.KernelMatrix(Gaussian(1.0), route.X(GOOD), route.C(GOOD), engine=route.engine)
+    K = gf.KernelMatrix(Gaussian(1.0), route.X(GOOD), route.C(GOOD), **route.options)
     with _refused("V"):
         K @ value
     with _refused("W"):
@@ -137,7 +137,7 @@ def test_vectors(engine, bad):
 @every_engine
 def test_weights_with_two_columns(engine):
     route = ENGINES[engine]
-    K = gf.KernelMatrix(Gaussian(1.0), route.X(GOOD), route.C(GOOD), engine=route.engine)
+    K = gf.KernelMatrix(Gaussian(1.0), route.X(GOOD), route.C(GOOD), **route.options)
     for call in (lambda: K.gram_mv(route.V(GOOD), route.V(np.ones((6, 2)))), lambda: K.gram(route.V(np.ones((6, 2))))):
         with _refused("weights"):
             call()
@@ -149,7 +149,7 @@ def test_weights_with_two_columns(engine):
 def test_length_scales_of_the_wrong_length(engine, entries, family):
     route = ENGINES[engine]
     with _refused("length_scale"):
-        gf.KernelMatrix(family(np.ones(entries)), route.X(GOOD), route.C(GOOD), engine=route.engine) @ route.V(GOOD)
+        gf.KernelMatrix(family(np.ones(entries)), route.X(GOOD), route.C(GOOD), **route.options) @ route.V(GOOD)
 
 
 @pytest.mark.parametrize("engine", ["native", "torch"])
@@ -289,7 +289,7 @@ def test_row_gradients(engine):
 @pytest.mark.parametrize("dtype", ["float64", np.float64, torch.float16, torch.int64, torch.complex128])
 def test_types_of_sums(engine, dtype):
     route = ENGINES[engine]
-    K = gf.KernelMatrix(Gaussian(1.0), route.X(GOOD), route.C(GOOD), engine=route.engine)
+    K = gf.KernelMatrix(Gaussian(1.0), route.X(GOOD), route.C(GOOD), **route.options)
     for call in (
         lambda: K.rmv(route.V(GOOD), dtype=dtype),
         lambda: K.gram_mv(route.V(GOOD), dtype=dtype),

@@ -87,7 +87,7 @@ def _case(name, shape, dtype, spread=1.0, size=1.0, data=()):
 
 def _matrix(kernel, engine, X, C):
     route = ENGINES[engine]
-    return gf.KernelMatrix(kernel, route.X(X), route.C(C), engine=route.engine)
+    return gf.KernelMatrix(kernel, route.X(X), route.C(C), **route.options)
 
 
 def _compare(engine, *case, lay=lambda array: array):

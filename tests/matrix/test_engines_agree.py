@@ -28,7 +28,7 @@ def _draw(seed, dtype, *shapes):
 
 def _matrix(kernel, engine, X, C, **options):
     route = ENGINES[engine]
-    return gf.KernelMatrix(kernel, route.X(X), route.C(C), engine=route.engine, **options)
+    return gf.KernelMatrix(kernel, route.X(X), route.C(C), **route.options, **options)
 
 
 def _kernel(name, d):

@@ -99,7 +99,7 @@ def test_cache_is_decided_by_cost_and_memory(d, budget, cache, reason):
 def test_cached_products_are_right(engine, dtype):
     route, X, C = ENGINES[engine], _points(60, 40, dtype), _points(21, 40, dtype, seed=1)
     k = Laplacian(5.0)
-    K = gf.KernelMatrix(k, route.X(X), route.C(C), engine=route.engine, cache=True)
+    K = gf.KernelMatrix(k, route.X(X), route.C(C), **route.options, cache=True)
     K @ route.V(np.ones(21, dtype))
     compared = Comparison(K, dense(k, X, C), TOLERANCE[dtype], give=route.V)
     for t in (None, 0, 3):

@@ -23,7 +23,7 @@ def test_long_sums(engine, dtype, n, m, cache):
     X = generator.integers(0, 3, (n, 2)).astype(dtype)
     C = generator.integers(0, 3, (m, 2)).astype(dtype)
     k = Gaussian(3.0)
-    K = gf.KernelMatrix(k, route.X(X), route.C(C), engine=route.engine, cache=cache)
+    K = gf.KernelMatrix(k, route.X(X), route.C(C), **route.options, cache=cache)
     D = dense(k, X, C)
     V, W, weights = np.full((m, 2), 0.1, dtype), np.full((n, 2), 0.1, dtype), np.full(n, 0.3, dtype)
     v, w, scale = V.astype(float), W.astype(float), weights.astype(float)
@@ -52,7 +52,7 @@ def test_two_clusters_far_apart(engine, dtype, d, family):
     C[1] -= 3e4
     X, C = X.astype(dtype), C.astype(dtype)
     k = family(d**0.5)
-    K = gf.KernelMatrix(k, route.X(X), route.C(C), engine=route.engine)
+    K = gf.KernelMatrix(k, route.X(X), route.C(C), **route.options)
     assert relative_error(K.to_dense(), dense(k, X, C)) <= TOLERANCE[dtype]
 
 
@@ -62,7 +62,7 @@ def test_distances_beyond_the_type_do_not_become_zero(engine, d):
     route = ENGINES[engine]
     X = (np.array([[1.0], [1.5], [3.0], [-2.0]]) * 1e30 * np.ones(d)).astype(np.float32)
     for family in (Gaussian, Laplacian, Cauchy):
-        K = gf.KernelMatrix(family(1.0), route.X(X), route.C(X), engine=route.engine).to_dense()
+        K = gf.KernelMatrix(family(1.0), route.X(X), route.C(X), **route.options).to_dense()
         np.testing.assert_allclose(as_array(K), np.eye(4), atol=1e-30, err_msg=family.__name__)
 
 
@@ -71,7 +71,7 @@ def test_points_over_the_whole_range_of_the_type(engine):
     route = ENGINES[engine]
     largest = np.finfo(np.float32).max
     X = np.array([[largest, 0.0], [-largest, 0.0], [0.0, 1.0]], np.float32)
-    K = gf.KernelMatrix(Gaussian(1.0), route.X(X), route.C(X), engine=route.engine).to_dense()
+    K = gf.KernelMatrix(Gaussian(1.0), route.X(X), route.C(X), **route.options).to_dense()
     np.testing.assert_array_equal(as_array(K), np.eye(3))
 
 
@@ -82,7 +82,7 @@ def test_sums_in_float64_on_request(engine, cache):
     route, generator = ENGINES[engine], np.random.default_rng(0)
     X, C = (generator.standard_normal((n, 3)).astype(np.float32) for n in (3000, 20))
     W, V, weights = (1 + generator.standard_normal(shape).astype(np.float32) for shape in ((3000, 2), (20, 2), 3000))
-    K = gf.KernelMatrix(Laplacian(2.0), route.X(X), route.C(C), engine=route.engine, cache=cache)
+    K = gf.KernelMatrix(Laplacian(2.0), route.X(X), route.C(C), **route.options, cache=cache)
     entries = as_array(K.to_dense()).astype(np.float64)
     for _ in range(2):
         found = {

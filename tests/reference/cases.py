@@ -9,6 +9,7 @@ import torch
 from scipy import sparse
 
 from gyrfalcon import kernels
+from gyrfalcon.data import ArraySource
 from gyrfalcon.matrix import native_engine, sparse_engine
 
 DTYPES = (np.float32, np.float64)
@@ -90,11 +91,16 @@ KERNELS: dict[str, Callable[[int, float, float], kernels.Kernel]] = {
 class Route:
     """A way into an engine: what the points and vectors are turned into before they are given."""
 
-    engine: str
+    engine: str | None
+    devices: tuple[str, ...] | None = None
     X: Callable[[np.ndarray], Any] = lambda array: array
     C: Callable[[np.ndarray], Any] = lambda array: array
     V: Callable[[np.ndarray], Any] = lambda array: array
     serves: Callable[[kernels.Kernel], bool] = lambda kernel: True
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return {"engine": self.engine} if self.devices is None else {"engine": self.engine, "devices": self.devices}
 
 
 def _tensors_on(device: str) -> dict[str, Callable[[np.ndarray], torch.Tensor]]:
@@ -104,11 +110,29 @@ def _tensors_on(device: str) -> dict[str, Callable[[np.ndarray], torch.Tensor]]:
     return {"X": move, "C": move, "V": move}
 
 
+def _some(kernel):
+    """Kernels for engines that hand every product to others, which are tested with all of them."""
+    return isinstance(kernel, kernels.Gaussian | kernels.Polynomial | kernels.Sum)
+
+
+class _SmallChunks(ArraySource):
+    """Chunks so small that even the matrices of tests have some, the last of them shorter."""
+
+    def chunk_rows(self, budget=None):
+        return max(16, len(self) // 6)
+
+
+def _in_small_chunks(array):
+    return _SmallChunks(array, dtype=array.dtype)
+
+
 ENGINES = {
     "native": Route("native", serves=native_engine.serves),
     "torch": Route("torch"),
     "sparse": Route("sparse", X=sparse.csr_array, C=sparse.csr_array, serves=sparse_engine.serves),
     "sparse_with_dense": Route("sparse", X=sparse.csr_array, serves=sparse_engine.serves),
+    "streamed": Route("streamed", X=_in_small_chunks, serves=_some),
+    "split": Route(None, ("cpu", "cpu", "cpu"), serves=_some),
 }
 if torch.cuda.is_available():
     ENGINES["torch_cuda"] = Route("torch", **_tensors_on("cuda"))

@@ -134,11 +134,14 @@ def test_the_shortcut_of_leave_one_out_is_a_refit_without_each_row():
 
 
 @every_objective
-def test_every_point_a_center(name):
+@pytest.mark.parametrize("kernel", ["gaussian", "matern32", "sum"])
+@pytest.mark.parametrize("weighted", [False, True], ids=["even", "weighted"])
+def test_every_point_a_center(name, kernel, weighted):
     """Then K̃ is K, which no move of a centre brings nearer: all derivatives in the centres vanish."""
-    X, _, Y, _ = data()
-    problem = pose(gk.Gaussian(1.3), X, None, Y)
-    value, gradient = oracle.differentiate(formula(name, problem), gk.Gaussian(1.3), X, X, Y, 0.02)
+    X, _, Y, w = data(outputs=2)
+    k, w = KERNELS[kernel](lambda features: np.linspace(1.0, 1.4, features)), w + 0.2 if weighted else None
+    problem = pose(k, X, None, Y, w)
+    value, gradient = oracle.differentiate(formula(name, problem), k, X, X, Y, 0.02, w)
     found = OBJECTIVES[name].evaluate(problem, EXACT)
     assert np.abs(found.gradient.centers).max() <= 1e-9 * abs(found.gradient.penalty)
     assert_close(found._replace(gradient=found.gradient._replace(centers=gradient["centers"])), value, gradient, 1e-8)

@@ -242,24 +242,14 @@ def test_sparse_points(objective, kernel):
 # What it costs.
 
 
-@pytest.mark.parametrize("objective", [gt.Proposed(), gt.LeaveOneOut(), gt.KFold(3)], ids=lambda o: o.name)
-def test_a_second_evaluation_nearby_starts_where_the_first_ended(objective, monkeypatch):
-    applications = []
+def test_a_few_passes_do(monkeypatch):
+    """A sample of the rows preconditions the solves, and probes drop out of them early."""
+    columns = []
     apply = NormalEquations.operator
-    monkeypatch.setattr(NormalEquations, "operator", lambda self, v: applications.append(1) or apply(self, v))
-    problem = problem_of(rows=200, centers=40)
-    near = dataclasses.replace(problem, penalty=problem.penalty * 1.001)
-
-    def count(method, at):
-        applications.clear()
-        found = objective.evaluate(at, method)
-        return len(applications), found.value
-
-    warm = gt.Stochastic(tolerance=1e-6)
-    cold, _ = count(warm, problem)
-    again, value = count(warm, near)
-    assert again <= 0.7 * cold
-    assert value == pytest.approx(objective.evaluate(near, gt.Stochastic(tolerance=1e-6)).value, rel=1e-5)
+    monkeypatch.setattr(NormalEquations, "operator", lambda self, v: columns.append(v.shape[1]) or apply(self, v))
+    gt.Proposed().evaluate(problem_of(rows=5000, centers=40), gt.Stochastic(probes=20))
+    assert len(columns) <= 6
+    assert columns[-1] < 10 < 20 < columns[0]
 
 
 @pytest.mark.parametrize("objective", [gt.GCV(), gt.LeaveOneOut()], ids=lambda o: o.name)

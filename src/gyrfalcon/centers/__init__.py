@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from gyrfalcon.arrays import Points, as_kind, as_points
+from gyrfalcon.data import Source
 from gyrfalcon.kernels import Kernel
 
 from .automatic import automatic_count
@@ -15,7 +16,7 @@ from .distinct import distinct, merge, without_duplicates
 from .kmeans import kmeans
 from .leverage import leverage, leverage_scores
 from .pivoted import pivoted
-from .rows import Array, checked_count, eligible
+from .rows import DEFAULT_BUDGET, Array, checked_count, eligible, stand_in
 from .uniform import uniform
 
 __all__ = [
@@ -32,6 +33,9 @@ __all__ = [
 ]
 
 Rule = Callable[..., Points]
+_ROWS_SEEN = 4  # for each centre, to see whether there are more distinct rows than centres
+_SAMPLED, _SAMPLED_PER_CENTER = 100_000, 20  # rows of a source in memory, the larger of both
+
 RULES: dict[str, Rule] = {"uniform": uniform, "kmeans": kmeans, "leverage": leverage, "pivoted": pivoted}
 
 
@@ -49,13 +53,14 @@ def select(
     """Choose centres by a rule, or take those given; they come as X does: in its kind, type and device.
 
     A named rule returns all distinct rows of positive weight, sorted, if there are no more than `count`. Rows that a
-    rule chose twice are kept once.
+    rule chose twice are kept once. Of a Source, which is read once, a named rule sees as many rows as it has use for,
+    drawn by weight; the centres are an array.
 
     Parameters
     ----------
     centers : "uniform", "kmeans", "leverage" or "pivoted", a callable with their signature, or points of shape (m, d)
     kernel : Kernel
-    X : array, tensor or CSR of shape (n, d)
+    X : array, tensor, CSR or Source of shape (n, d)
         As `gyrfalcon.arrays.as_points` returns it.
     count : int
         How many centres at most; points that are given are taken as they are.
@@ -82,9 +87,12 @@ def select(
     if not isinstance(centers, str) and not callable(centers):
         return _like(X, centers)
     count = checked_count(count)
-    eligible(X, weights)  # complains of bad weights
+    if isinstance(X, Source) and isinstance(centers, str):
+        X, weights = stand_in(X, weights, _rows_of_use(centers, X, count, memory_budget), random)
+    if not isinstance(X, Source):
+        eligible(X, weights)  # complains of bad weights
     if isinstance(centers, str):
-        head = slice(4 * count)  # enough, as a rule, to see that there are more
+        head = slice(_ROWS_SEEN * count)  # enough, as a rule, to see that there are more
         if distinct(X[head], weights if weights is None else weights[head])[0].shape[0] <= count:
             rows, _ = distinct(X, weights)
             if rows.shape[0] <= count:
@@ -92,6 +100,13 @@ def select(
     rule = RULES[centers] if isinstance(centers, str) else centers
     chosen = rule(kernel, X, count, weights=weights, penalty=penalty, random=random, memory_budget=memory_budget)
     return without_duplicates(_like(X, chosen))
+
+
+def _rows_of_use(rule: str, X: Points, count: int, memory_budget: int | None) -> int:
+    """How many rows of a source a rule is given: within half the budget, but never fewer than it is to choose."""
+    wanted = _ROWS_SEEN * count if rule == "uniform" else max(_SAMPLED_PER_CENTER * count, _SAMPLED)
+    budget = DEFAULT_BUDGET if memory_budget is None else memory_budget
+    return max(count, min(wanted, budget // (2 * X.dtype.itemsize * max(1, X.shape[1]))))
 
 
 def _like(X: Points, centers: Any) -> Points:

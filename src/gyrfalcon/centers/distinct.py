@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from gyrfalcon.arrays import Points
+from gyrfalcon.data import Source
 
 from .rows import Array, eligible, on_host, take
 
@@ -31,6 +32,10 @@ def distinct(X: Points, weights: Array | None = None) -> tuple[Points, Array]:
     (array([[1., 5.],
            [2., 0.]]), array([1, 0, 1]))
     """
+    if isinstance(X, Source):
+        raise TypeError(
+            "X must be in memory, to be sorted: read it with .to_array(), or some of it with .take(indices)"
+        )
     rows, _ = eligible(X, weights)
     if isinstance(X, sparse.csr_array):
         X = _without_zeros(X)

@@ -11,6 +11,7 @@ from scipy import sparse
 from torch import Tensor
 
 from gyrfalcon.arrays import Points
+from gyrfalcon.data import Source
 from gyrfalcon.kernels import Kernel
 from gyrfalcon.matrix import KernelMatrix
 
@@ -73,7 +74,18 @@ def take(X: Points, rows: Array) -> Points:
     """Those rows, as a new matrix of the same kind."""
     if isinstance(X, Tensor):
         return X.detach()[torch.from_numpy(rows).to(X.device)]
-    return X[rows]
+    return X.take(rows) if isinstance(X, Source) else X[rows]
+
+
+def stand_in(X: Source, weights: Array | None, size: int, random: np.random.Generator) -> tuple[Points, Array | None]:
+    """All rows of a source and their weights if there are at most `size`, else so many drawn by weight: in memory."""
+    n = X.shape[0]
+    if n <= size:
+        return X.to_array(), weights
+    if weights is None:  # without the vectors of length n that weights would need
+        return X.take(np.sort(random.choice(n, size, replace=False, shuffle=False))), None
+    rows, weights = subsample(*eligible(X, weights), size, random)
+    return X.take(rows), weights
 
 
 def on_host(X: Points) -> Any:

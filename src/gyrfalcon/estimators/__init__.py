@@ -1,8 +1,8 @@
 """Estimators with a scikit-learn face."""
 
-from .base import Interrupted
 from .classifier import KernelClassifier
 from .falkon import Falkon, LogisticFalkon
+from .interrupts import Interrupted
 from .regressor import KernelRegressor
 
 __all__ = ["Falkon", "Interrupted", "KernelClassifier", "KernelRegressor", "LogisticFalkon"]

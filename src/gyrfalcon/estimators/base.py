@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 import numbers
-import warnings
+import os
 from collections.abc import Callable
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Self
 
 import numpy as np
 import torch
 from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import train_test_split
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
@@ -23,32 +21,27 @@ from gyrfalcon import centers as center_rules
 from gyrfalcon.arrays import Points, as_kind, as_points, device_of, to_tensor, torch_dtype
 from gyrfalcon.centers.rows import take
 from gyrfalcon.kernels import Kernel
-from gyrfalcon.losses import Loss, ResidualLoss, Squared
+from gyrfalcon.losses import Loss, Squared
 from gyrfalcon.matrix import KernelMatrix
-from gyrfalcon.matrix.plan import default_budget
 from gyrfalcon.persistence import Savable, State, pack_points, unpack_points
-from gyrfalcon.solvers import LeastSquares, Record, Risk, Solution, Step, automatic
+from gyrfalcon.solvers import LeastSquares, Record, Risk, Solution, automatic
 from gyrfalcon.solvers.falkon import ROUNDING_SHARE
 from gyrfalcon.solvers.problem import as_numpy
 from gyrfalcon.tuning import Grid, Trace
-from gyrfalcon.tuning.automatic import Data, Learned, learn
+from gyrfalcon.tuning.automatic import Data
 from gyrfalcon.tuning.settings import read as tuning_settings
 
+from .beginning import Beginning
 from .callbacks import CallbackSupportMixin, callbacks_end, tell_callbacks
+from .choices import Choices
 from .data import read_points
-from .length_scale import resolve_kernels
-from .monitor import Bar, Monitor
+from .interrupts import what_was_reached
+from .monitor import Monitor
+from .resuming import resume_solve
 
 Array = np.ndarray[Any, Any]
-Fit = TypeVar("Fit", bound=Callable[..., Any])
 
-AUTO_PENALTY = 0.01  # over the sum of the weights: a noise of a hundredth of the prior's variance
 WIDE_ROWS = 1 << 16  # rows converted to float64 together
-SMALL = 5000  # rows that are always searched for repetitions
-
-
-class Interrupted(UserWarning):
-    """A fit was interrupted and keeps what it had."""
 
 
 class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
@@ -68,6 +61,7 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
     patience: int
     warm_start: bool
     tune: Any
+    checkpoint: Any
     memory_budget: int | None
     device: Any
     random_state: Any
@@ -132,9 +126,11 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
         tuning_settings(self.tune)
         if self.memory_budget is not None:
             _number(self.memory_budget, "memory_budget", least=1)
+        if self.checkpoint is not None and not isinstance(self.checkpoint, str | os.PathLike):
+            raise ValueError(f"checkpoint must be the path of a directory or None, got {self.checkpoint!r}")
 
     def _hold_out(
-        self, points: Points, y: Array, weights: Array | None, validation: Any, labels: Array | None = None
+        self, points: Points, y: Array, weights: Array | None, validation: Any, seed: int, labels: Array | None = None
     ) -> tuple[Points, Array, Array | None, Any]:
         """Training and validation parts: what was given as validation data, or a random fraction of the rows."""
         if validation is not None or not self.early_stopping:
@@ -142,7 +138,6 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
         rows = np.arange(points.shape[0]) if weights is None else np.flatnonzero(weights)
         if len(rows) < 2:
             raise ValueError("early_stopping needs more than one sample: switch it off, or pass X_val and y_val")
-        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         strata = None if labels is None else labels[rows]
         held = max(1, round(self.validation_fraction * len(rows)))
         if strata is not None:
@@ -161,6 +156,7 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
         weights: Array | None,
         *,
         loss: Loss,
+        beginning: Beginning,
         given: tuple[Any, Any],
         attributes: Callable[[Tensor, Tensor], dict[str, Any]],
         validate: Callable[[], float] | None,
@@ -170,26 +166,26 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
         `attributes` turns coefficients and intercept into the fitted attributes of the estimator; `validate`, called
         once they are set, gives the error on validation data.
         """
-        random = np.random.default_rng(check_random_state(self.random_state).randint(2**31, size=4))
-        budget = default_budget(device_of(points)) if self.memory_budget is None else int(self.memory_budget)
         total = float(points.shape[0] if weights is None else weights.sum())
         again = self.warm_start and hasattr(self, "coefficients_")
         if again:
             kernel, C, group = self.kernel_, as_kind(self.centers_, points), None
             penalty = self.penalty_ if self.penalty == "auto" else float(self.penalty)
         else:
-            learned = self._tune(points, Y, weights, loss, random, budget)
+            choices = Choices(self, Data(points, Y, weights), loss, beginning)
+            learned = choices.kernel_and_noise()
             self.tuning_ = learned.trace
             kernel, penalty = learned.kernel, learned.noise / total
             C, group = (
-                self._choose_centers(kernel, points, weights, penalty, Y.shape[1], random, budget)
+                choices.centers(kernel, penalty)
                 if learned.centers is None
                 else (as_kind(learned.centers, points), None)
             )
-        problem = self._pose((kernel, points, C), Y, weights, group, penalty, loss, budget)
+        problem = self._pose((kernel, points, C), Y, weights, group, penalty, loss, beginning.budget)
         name, reason = automatic.choose(problem, self.max_iterations) if self.solver == "auto" else (self.solver, "")
         self.kernel_, self.centers_, self.penalty_ = kernel, C, penalty
         start = self._start() if again else None
+        self.__dict__.pop("record_", None)  # an earlier fit's has no say in how validation data are evaluated
 
         def error(coefficients: Tensor, intercept: Tensor) -> float:
             self.__dict__.update(attributes(coefficients, intercept))
@@ -214,11 +210,14 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
                     max_iterations=int(self.max_iterations),
                     start=start,
                     callback=monitor,
+                    **resume_solve(beginning.checkpoint, problem, monitor),
                 )
+                interrupted = False
             except KeyboardInterrupt:
                 if monitor.latest is None:
                     raise
-                solution = _interrupted(name, monitor.latest, Y.shape[1])
+                solution = what_was_reached(name, monitor.latest, Y.shape[1])
+                interrupted = True
         if self.early_stopping and monitor.best is not None:
             solution = Solution(*monitor.best, solution.record)
         self.__dict__.update(attributes(solution.coefficients, solution.intercept))
@@ -234,82 +233,8 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
         self._total_weight = total
         self._keep(problem, solution)
         callbacks_end(self, *given)
-
-    def _tune(
-        self,
-        points: Points,
-        Y: Array,
-        weights: Array | None,
-        loss: Loss,
-        random: np.random.Generator,
-        budget: int,
-    ) -> Learned:
-        """The kernel and the noise to fit with: tuned if they are to be, or what the parameters say."""
-        total = float(points.shape[0] if weights is None else weights.sum())
-        given = None if self.penalty == "auto" else float(self.penalty) * total
-        kernels = resolve_kernels(self.kernel, self.length_scale, points, weights, random)
-        settings = tuning_settings(self.tune)
-        untuned = Learned(kernels[0], AUTO_PENALTY if given is None else given, None, None)
-        # "auto" tunes what was left to it, if it can; an objective that was asked for tunes everything.
-        automatic = self.tune == "auto"
-        fixed_penalty = automatic and given is not None
-        fixed_kernel = automatic and not (
-            isinstance(self.kernel, str) and isinstance(self.length_scale, str) and kernels[0].positive_definite
-        )
-        if settings is None or (fixed_penalty and fixed_kernel):
-            return untuned
-        if automatic and not kernels[0].positive_definite:
-            return untuned
-        mean = np.average(Y, axis=0, weights=weights) if self.fit_intercept else np.zeros(Y.shape[1])
-        spread = math.sqrt(np.average(((Y - mean) ** 2).mean(1), weights=weights))
-        if spread <= 4 * np.finfo(float).eps * max(1.0, float(np.abs(mean).max())):
-            return untuned  # constant targets
-        factor = _curvature(loss, Y) / 2  # of the squared loss it is two
-        with Bar("tune", verbose=bool(self.verbose), total=getattr(settings, "steps", 0)) as bar:
-            learned = learn(
-                kernels,
-                Data(points, (Y - mean) / spread, weights),
-                settings,
-                noise=None if given is None else given / factor,
-                fixed_penalty=fixed_penalty,
-                fixed_kernel=fixed_kernel,
-                n_centers=self._count(points, Y.shape[1], budget),
-                random=random,
-                memory_budget=budget,
-                callback=bar.step,
-            )
-        if learned is None:
-            return untuned
-        return dataclasses.replace(
-            learned, noise=given if given is not None and fixed_penalty else learned.noise * factor
-        )
-
-    def _count(self, points: Points, outputs: int, budget: int) -> int:
-        if self.n_centers != "auto":
-            return int(self.n_centers)
-        return center_rules.automatic_count(points.shape[0], torch_dtype(points).itemsize, budget, outputs)
-
-    def _choose_centers(
-        self,
-        kernel: Kernel,
-        points: Points,
-        weights: Array | None,
-        penalty: float,
-        outputs: int,
-        random: np.random.Generator,
-        budget: int,
-    ) -> tuple[Points, Array | None]:
-        """The centres and, if they are all the distinct rows, which of them each row is (-1: it has no weight)."""
-        n = points.shape[0]
-        count = self._count(points, outputs, budget)
-        if isinstance(self.centers, str) and self.centers in center_rules.RULES and n <= max(2 * count, SMALL):
-            rows, group = center_rules.distinct(points, weights)
-            if rows.shape[0] <= count:
-                return rows, group
-        chosen = center_rules.select(
-            self.centers, kernel, points, count, weights=weights, penalty=penalty, random=random, memory_budget=budget
-        )
-        return chosen, None
+        if beginning.checkpoint is not None and not interrupted:
+            beginning.checkpoint.clear()
 
     def _pose(
         self,
@@ -348,11 +273,12 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
         check_is_fitted(self)
         return self._evaluate(as_kind(read_points(self, X, reset=False), self.centers_))
 
-    def _evaluate(self, points: Points) -> Array:
+    def _evaluate(self, points: Points, memory_budget: int | None = None) -> Array:
         coefficients = self.coefficients_.reshape(len(self.coefficients_), -1)
         peak = float(np.abs(coefficients).max(initial=0.0))
         scale = math.ldexp(1.0, math.frexp(peak)[1] - 1) if peak > 0 else 1.0  # so that float32 holds them all
-        K = KernelMatrix(self.kernel_, points, self.centers_, memory_budget=self.memory_budget)
+        budget = self.memory_budget if memory_budget is None else memory_budget
+        K = KernelMatrix(self.kernel_, points, self.centers_, memory_budget=budget)
         V = torch.from_numpy(coefficients / scale).to(K.device)
         if K.dtype == torch.float32 and self._needs_float64(coefficients):
             blocks = [slice(start, start + WIDE_ROWS) for start in range(0, K.shape[0], WIDE_ROWS)]
@@ -405,44 +331,6 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
         columns = self.coefficients_.reshape(len(self.coefficients_), -1).shape[1]
         if self.centers_.shape != (len(self.coefficients_), self.n_features_in_) or intercept.size != columns:
             raise ValueError("the centres, coefficients and intercept do not fit together")
-
-
-def keeps_the_old_model(fit: Fit) -> Fit:
-    """Whatever ends a fit, an error or an interrupt, leaves the estimator as it was."""
-
-    @functools.wraps(fit)
-    def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
-        before = dict(self.__dict__)
-        try:
-            return fit(self, *args, **kwargs)
-        except BaseException:
-            own = {name for name in self.__dict__ if "callback" not in name}
-            for name in own - before.keys():
-                del self.__dict__[name]
-            self.__dict__.update({name: value for name, value in before.items() if "callback" not in name})
-            raise
-
-    return cast(Fit, wrapped)
-
-
-def _interrupted(solver: str, step: Step, outputs: int) -> Solution:
-    message = f"interrupted after {step.iteration} iterations"
-    warnings.warn(f"{message}: the model keeps what it had by then", Interrupted, stacklevel=6)
-    record = Record(
-        solver=solver,
-        iterations=step.iteration,
-        converged=False,
-        message=message,
-        objective=[step.objective / outputs] * outputs,
-    )
-    return Solution(*step.solution(), record)
-
-
-def _curvature(loss: Loss, Y: Array) -> float:
-    """The second derivative of a loss where it is most: at the target, or at f = 0 if it is one of margins."""
-    targets = torch.from_numpy(np.ascontiguousarray(Y[:1]))
-    start = targets if isinstance(loss, ResidualLoss) else torch.zeros_like(targets)
-    return float(loss.curvature(start, targets))
 
 
 def _number(value: Any, name: str, *, least: float) -> float:

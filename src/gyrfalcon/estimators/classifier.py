@@ -15,9 +15,11 @@ from gyrfalcon.arrays import as_kind
 from gyrfalcon.losses import LOSSES, Coding, Exponential, Logistic, Loss, OneHot, Simplex, Softmax, Squared
 from gyrfalcon.persistence import State
 
-from .base import KernelEstimator, keeps_the_old_model
+from .base import KernelEstimator
+from .beginning import begin
 from .callbacks import with_callbacks
 from .data import hand_back, names_of, read_labels, read_weights
+from .interrupts import keeps_the_old_model
 
 Array = np.ndarray[Any, Any]
 
@@ -41,7 +43,8 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]
     class_weight : dict, "balanced" or None
         Weights of the classes, multiplied into `sample_weight`.
     kernel, length_scale, penalty, centers, n_centers, solver, fit_intercept, tolerance, max_iterations, \
-early_stopping, validation_fraction, patience, warm_start, tune, memory_budget, device, random_state, verbose
+early_stopping, validation_fraction, patience, warm_start, tune, checkpoint, memory_budget, device, random_state, \
+verbose
         As in `KernelRegressor`.
 
     Attributes
@@ -86,6 +89,7 @@ early_stopping, validation_fraction, patience, warm_start, tune, memory_budget, 
         patience: int = 5,
         warm_start: bool = False,
         tune: Any = "auto",
+        checkpoint: Any = None,
         memory_budget: int | None = None,
         device: Any = None,
         random_state: Any = None,
@@ -108,6 +112,7 @@ early_stopping, validation_fraction, patience, warm_start, tune, memory_budget, 
         self.patience = patience
         self.warm_start = warm_start
         self.tune = tune
+        self.checkpoint = checkpoint
         self.memory_budget = memory_budget
         self.device = device
         self.random_state = random_state
@@ -146,7 +151,13 @@ early_stopping, validation_fraction, patience, warm_start, tune, memory_budget, 
         if X_val is not None:
             held = self._read(X_val, reset=False)
             validation = held, read_labels(y_val, rows=held.shape[0]), None
-        points, labels, weights, validation = self._hold_out(points, labels, weights, validation, labels)
+        given: dict[str, Any] = {"y": labels, "sample_weight": weights}
+        if validation is not None:
+            given |= {"X_val": validation[0], "y_val": validation[1]}
+        beginning = begin(self, points, given)
+        points, labels, weights, validation = self._hold_out(
+            points, labels, weights, validation, beginning.held_out_seed, labels
+        )
         codes = self._coding.encode(self._indices(labels, weights, "y"))
         truth = (
             None if validation is None else self._coding.encode(self._indices(validation[1], validation[2], "y_val"))
@@ -156,7 +167,7 @@ early_stopping, validation_fraction, patience, warm_start, tune, memory_budget, 
             return {"coefficients_": coefficients.cpu().numpy(), "intercept_": intercept.cpu().numpy()}
 
         def error() -> float:
-            values = self._evaluate(as_kind(validation[0], self.centers_))
+            values = self._evaluate(as_kind(validation[0], self.centers_), beginning.budget)
             losses = self._fitted_loss.value(torch.from_numpy(values), torch.from_numpy(truth))
             return float(np.average(losses.numpy(), weights=validation[2]))
 
@@ -165,6 +176,7 @@ early_stopping, validation_fraction, patience, warm_start, tune, memory_budget, 
             codes,
             weights,
             loss=self._fitted_loss,
+            beginning=beginning,
             given=(X, y),
             attributes=attributes,
             validate=None if validation is None else error,

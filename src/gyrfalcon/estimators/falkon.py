@@ -15,8 +15,8 @@ class Falkon(KernelRegressor):
 
     Parameters
     ----------
-    kernel, length_scale, penalty, centers, n_centers, max_iterations, tolerance, memory_budget, device, \
-random_state, verbose
+    kernel, length_scale, penalty, centers, n_centers, max_iterations, tolerance, checkpoint, memory_budget, \
+device, random_state, verbose
         As in `KernelRegressor`.
 
     Examples
@@ -48,6 +48,7 @@ random_state, verbose
         n_centers: Any = "auto",
         tolerance: float | None = None,
         max_iterations: int = 20,
+        checkpoint: Any = None,
         memory_budget: int | None = None,
         device: Any = None,
         random_state: Any = None,
@@ -60,6 +61,7 @@ random_state, verbose
         self.n_centers = n_centers
         self.tolerance = tolerance
         self.max_iterations = max_iterations
+        self.checkpoint = checkpoint
         self.memory_budget = memory_budget
         self.device = device
         self.random_state = random_state
@@ -73,8 +75,8 @@ class LogisticFalkon(KernelClassifier):
 
     Parameters
     ----------
-    kernel, length_scale, penalty, centers, n_centers, class_weight, max_iterations, tolerance, memory_budget, device, \
-random_state, verbose
+    kernel, length_scale, penalty, centers, n_centers, class_weight, max_iterations, tolerance, checkpoint, \
+memory_budget, device, random_state, verbose
         As in `KernelClassifier`.
 
     Examples
@@ -108,6 +110,7 @@ random_state, verbose
         class_weight: Any = None,
         tolerance: float | None = None,
         max_iterations: int = 100,
+        checkpoint: Any = None,
         memory_budget: int | None = None,
         device: Any = None,
         random_state: Any = None,
@@ -121,6 +124,7 @@ random_state, verbose
         self.class_weight = class_weight
         self.tolerance = tolerance
         self.max_iterations = max_iterations
+        self.checkpoint = checkpoint
         self.memory_budget = memory_budget
         self.device = device
         self.random_state = random_state

@@ -9,9 +9,10 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
+import torch
 from torch import Tensor
 
-from gyrfalcon.solvers import Step
+from gyrfalcon.solvers import Snapshot, Step
 
 Coefficients = tuple[Tensor, Tensor]
 PATIENCE_TO_SHOW = 2.0  # seconds before a bar appears
@@ -92,7 +93,7 @@ class Monitor:
         self.latest: Step | None = None
         self.stopped = ""
         self._bar = Bar("fit", verbose=verbose)
-        self._first: tuple[float, float] | None = None
+        self._first: tuple[int, float, float] | None = None  # iteration, time and residual
 
     def __enter__(self) -> Monitor:
         return self
@@ -109,6 +110,18 @@ class Monitor:
             self.stopped = "a callback asked for it"
         return bool(self.stopped)
 
+    def snapshot(self) -> Snapshot:
+        """What early stopping goes by: the errors so far and the best coefficients."""
+        best = {} if self.best is None else dict(zip(("coefficients", "intercept"), self.best, strict=True))
+        return {"errors": list(self.errors)}, {name: tensor.cpu().numpy() for name, tensor in best.items()}
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Go on from what `snapshot` gave."""
+        facts, arrays = snapshot
+        self.errors = list(facts["errors"])
+        if arrays:
+            self.best = torch.from_numpy(arrays["coefficients"]), torch.from_numpy(arrays["intercept"])
+
     def _judge(self, current: Coefficients) -> None:
         assert self.validate is not None
         error = self.validate(*current)
@@ -122,18 +135,19 @@ class Monitor:
     def _draw(self, step: Step) -> None:
         residual, now = step.residual, time.monotonic()
         if self._first is None:
-            self._first = now, residual
+            self._first = step.iteration, now, residual
         left = self._iterations_left(step.iteration, residual)
         shown = [f"iteration {step.iteration}", f"objective {step.objective:.6g}"]
         shown += [f"validation error {self.errors[-1]:.4g}"] if self.errors else []
-        if step.iteration > 1:
-            shown.append(f"about {left * (now - self._first[0]) / (step.iteration - 1):.0f} s left")
+        seen = step.iteration - self._first[0]
+        if seen > 0:
+            shown.append(f"about {left * (now - self._first[1]) / seen:.0f} s left")
         self._bar.show(step.iteration + left, " · ".join(shown), step.iteration)
 
     def _iterations_left(self, iteration: int, residual: float) -> int:
         """From the rate at which the residual has fallen so far."""
         most = self.total - iteration
-        if self._first is None or iteration < 2 or self.residual <= 0 or not 0 < residual < self._first[1]:
+        if self._first is None or self.residual <= 0 or not 0 < residual < self._first[2]:
             return most
-        rate = math.log(self._first[1] / residual) / (iteration - 1)
+        rate = math.log(self._first[2] / residual) / (iteration - self._first[0])
         return max(0, min(most, math.ceil(math.log(max(residual / self.residual, 1)) / rate)))

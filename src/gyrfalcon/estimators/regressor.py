@@ -17,9 +17,11 @@ from gyrfalcon.solvers import LeastSquares, Risk, Solution
 from gyrfalcon.solvers.features import Features
 from gyrfalcon.solvers.problem import as_numpy
 
-from .base import KernelEstimator, keeps_the_old_model
+from .base import KernelEstimator
+from .beginning import begin
 from .callbacks import with_callbacks
 from .data import hand_back, names_of, read_points, read_targets, read_weights
+from .interrupts import keeps_the_old_model
 from .posterior import Posterior
 
 Array = np.ndarray[Any, Any]
@@ -72,6 +74,9 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
     uncertainty : "auto" or bool
         Whether to keep what `predict(return_std=True)` needs, an m × m matrix. "auto" keeps it when the solver makes
         it anyway (exact and direct); True makes it with one more pass over the data.
+    checkpoint : path of a directory, optional
+        Where the fit is kept while it runs: killed, it goes on from there when it is called again as it was, and ends
+        with the same coefficients. Emptied when the fit is complete; one directory per fit.
     memory_budget : int, optional
         Bytes that temporaries may take; a quarter of the free memory by default.
     device : str or torch.device, optional
@@ -130,6 +135,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
         warm_start: bool = False,
         tune: Any = "auto",
         uncertainty: Any = "auto",
+        checkpoint: Any = None,
         memory_budget: int | None = None,
         device: Any = None,
         random_state: Any = None,
@@ -151,6 +157,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
         self.warm_start = warm_start
         self.tune = tune
         self.uncertainty = uncertainty
+        self.checkpoint = checkpoint
         self.memory_budget = memory_budget
         self.device = device
         self.random_state = random_state
@@ -181,7 +188,13 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
         if X_val is not None:
             held = self._read(X_val, reset=False)
             validation = held, read_targets(y_val, rows=held.shape[0]), None
-        points, targets, weights, validation = self._hold_out(points, targets, weights, validation)
+        given: dict[str, Any] = {"y": targets, "sample_weight": weights}
+        if validation is not None:
+            given |= {"X_val": validation[0], "y_val": validation[1]}
+        beginning = begin(self, points, given)
+        points, targets, weights, validation = self._hold_out(
+            points, targets, weights, validation, beginning.held_out_seed
+        )
         single = targets.ndim == 1
         columns = targets.reshape(len(targets), -1)
         mean, scale = _location_and_scale(columns, weights, centered=self.fit_intercept)
@@ -197,7 +210,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
 
         def error() -> float:
             held, truth, w = validation
-            values = self._evaluate(as_kind(held, self.centers_))
+            values = self._evaluate(as_kind(held, self.centers_), beginning.budget)
             squares = np.average(((values - truth.reshape(values.shape)) / scale) ** 2, axis=0, weights=w)
             return float((np.sqrt(squares) * scale).mean())
 
@@ -206,6 +219,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
             (columns - mean) / scale,
             weights,
             loss=loss,
+            beginning=beginning,
             given=(X, y),
             attributes=attributes,
             validate=None if validation is None else error,

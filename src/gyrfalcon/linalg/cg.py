@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -42,22 +42,61 @@ class CGResult:
         return len(self.residuals) - 1
 
 
+@dataclass
+class CGState:
+    """Where conjugate gradients stand between two iterations: all that the next one reads, so that a solve that goes on
+    from here ends as it would have, bit for bit.
+
+    `best` are those x, by column, whose residual is known to be b - A x and whose value is lowest; `checked` is the
+    last iteration at which that was looked at, `calm` counts iterations that promised no further fall.
+    """
+
+    x: Array
+    residual: Array
+    direction: Array
+    squared: Array
+    history: list[Array]
+    values: list[Array]
+    best: Array
+    best_value: Array
+    done: Array
+    rounded: Array
+    calm: Array
+    active: Array
+    iteration: int = 0
+    checked: int = 0
+
+    def arrays(self) -> dict[str, Array]:
+        """The state as arrays of its own, in the memory order that sums over them depend on."""
+        return {field.name: np.array(getattr(self, field.name)) for field in fields(self)}
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, Array]) -> CGState:
+        """The state that `arrays` described."""
+        found: dict[str, Any] = {field.name: np.array(arrays[field.name]) for field in fields(cls)}
+        for name in ("history", "values"):
+            found[name] = list(found[name])
+        return cls(**found | {name: int(found[name]) for name in ("iteration", "checked")})
+
+
 def conjugate_gradients(
     operator: Callable[[Array], Array],
     right: Array,
     *,
     start: Array | None = None,
-    tolerance: float = 1e-7,
+    tolerance: float | Array = 1e-7,
     max_iterations: int = 100,
     replace_every: int = 25,
     values_at_zero: Array | None = None,
     callback: Callable[[int, Array, Array, Array], bool] | None = None,
+    resume: CGState | None = None,
+    keep: Callable[[CGState], None] | None = None,
 ) -> CGResult:
     """Solve A x = b for each column of b, A symmetric and positive definite: minimise xᵀA x - 2 bᵀx.
 
     A column stops when its residual falls to `tolerance` times the norm of b, or in a direction of no positive
-    curvature, which only rounding can cause. The operator is applied to all columns together, as long as one is
-    active, so that one pass over the data serves them all.
+    curvature, which only rounding can cause. The operator is applied to all columns that have not stopped together, so
+    that one pass over the data serves them all.
 
     Every `replace_every` iterations the recurrence for the residual is replaced by b - A x, so that it does not drift,
     and a column whose value has not fallen since the last time stops, as does one whose value rises: rounding has taken
@@ -73,65 +112,105 @@ def conjugate_gradients(
         v ↦ A v for a matrix of columns.
     right : array of shape (m, t)
         b.
+    tolerance : float or array of shape (t,)
     start : array of shape (m, t), optional
         Where to begin; zero if not given.
     values_at_zero : array of shape (t,), optional
     callback : callable (iteration, x, relative residuals, values) -> bool, optional
         Called after each iteration; returning True ends the solve.
+    resume : CGState, optional
+        Of an earlier solve of the same equations, to go on from; the solve changes it.
+    keep : callable (CGState) -> None, optional
+        Given the state after each iteration that is not the callback's last; the next one changes it.
     """
     norms = np.linalg.norm(right, axis=0)
     scale = np.where(norms > 0, norms, 1.0)
     zero = np.zeros(right.shape[1]) if values_at_zero is None else values_at_zero
+    s = resume or _begin(operator, right, start, scale, zero, tolerance if values_at_zero is None else 0.0)
+    while s.iteration < max_iterations and s.active.any():
+        s.iteration += 1
+        image = _apply(operator, s.direction, s.active)
+        curvature = np.einsum("ij,ij->j", s.direction, image)
+        s.active &= curvature > 0
+        step = np.where(s.active, s.squared, 0.0) / np.where(s.active, curvature, 1.0)
+        s.x += step * s.direction
+        s.residual -= step * image
+        if s.iteration % replace_every == 0:
+            s.checked = s.iteration
+            s.residual = right - operator(s.x)
+            value = zero - np.einsum("ij,ij->j", s.x, right + s.residual)
+            better = value < s.best_value
+            s.best = np.where(better, s.x, s.best)
+            s.best_value = np.where(better, value, s.best_value)
+            s.rounded |= s.active & ~better
+        fresh = np.where(s.active, np.einsum("ij,ij->j", s.residual, s.residual), s.squared)
+        ratio = np.where(s.active, fresh / np.where(s.squared > 0, s.squared, 1.0), 0.0)
+        s.direction = s.residual + ratio * s.direction
+        s.squared = fresh
+        s.history.append(np.sqrt(s.squared) / scale)
+        s.values.append(zero - np.einsum("ij,ij->j", s.x, right + s.residual))
+        before, now = s.values[-2:]
+        s.rounded |= s.active & (now - before > ROUNDING * (np.abs(before) + np.abs(zero)))
+        if callback is not None and callback(s.iteration, s.x, s.history[-1], now):
+            break
+        if values_at_zero is None:
+            s.done |= s.history[-1] <= tolerance
+        elif s.iteration >= 2 * WINDOW:
+            least = np.maximum(now, np.finfo(float).eps * zero)
+            s.calm = np.where(_still_to_fall(s.values) <= tolerance * least, s.calm + 1, 0)
+            s.done |= s.calm >= WINDOW
+        s.done &= ~s.rounded
+        s.active &= ~s.done & ~s.rounded
+        if keep is not None:
+            keep(s)
+    x, values = s.x, s.values
+    if s.checked:
+        last = values[-1]
+        if s.checked < s.iteration:
+            last = zero - np.einsum("ij,ij->j", x, 2 * right - operator(x))
+        kept = last <= s.best_value
+        x = np.where(kept, x, s.best)
+        values = [*values[:-1], np.where(kept, last, s.best_value)]
+    return CGResult(x, np.array(s.history), np.array(values), s.done, s.rounded)
+
+
+def _apply(operator: Callable[[Array], Array], vectors: Array, active: Array) -> Array:
+    """The operator on those columns that still need it; zero in the others."""
+    if active.all():
+        return operator(vectors)
+    image = np.zeros_like(vectors)
+    image[:, active] = operator(vectors[:, active])
+    return image
+
+
+def _begin(
+    operator: Callable[[Array], Array],
+    right: Array,
+    start: Array | None,
+    scale: Array,
+    zero: Array,
+    tolerance: float | Array,
+) -> CGState:
     x = np.zeros_like(right) if start is None else start.astype(right.dtype, copy=True)
     residual = right.copy() if start is None else right - operator(x)
-    direction = residual.copy()
     squared = np.einsum("ij,ij->j", residual, residual)
     history = [np.sqrt(squared) / scale]
     values = [zero - np.einsum("ij,ij->j", x, right + residual)]
-    best, best_value = x.copy(), values[0]  # of those x whose residual is b - A x
-    done = history[0] <= (tolerance if values_at_zero is None else 0.0)
-    rounded, calm = np.zeros_like(done), np.zeros(len(done), dtype=int)
-    active = ~done
-    iteration, checked = 0, 0
-    while iteration < max_iterations and active.any():
-        iteration += 1
-        image = operator(direction)
-        curvature = np.einsum("ij,ij->j", direction, image)
-        active &= curvature > 0
-        step = np.where(active, squared, 0.0) / np.where(active, curvature, 1.0)
-        x += step * direction
-        residual -= step * image
-        if iteration % replace_every == 0:
-            checked = iteration
-            residual = right - operator(x)
-            value = zero - np.einsum("ij,ij->j", x, right + residual)
-            better = value < best_value
-            best = np.where(better, x, best)
-            best_value = np.where(better, value, best_value)
-            rounded |= active & ~better
-        fresh = np.where(active, np.einsum("ij,ij->j", residual, residual), squared)
-        direction = residual + np.where(active, fresh / np.where(squared > 0, squared, 1.0), 0.0) * direction
-        squared = fresh
-        history.append(np.sqrt(squared) / scale)
-        values.append(zero - np.einsum("ij,ij->j", x, right + residual))
-        rounded |= active & (values[-1] - values[-2] > ROUNDING * (np.abs(values[-2]) + np.abs(zero)))
-        if callback is not None and callback(iteration, x, history[-1], values[-1]):
-            break
-        if values_at_zero is None:
-            done |= history[-1] <= tolerance
-        elif iteration >= 2 * WINDOW:
-            least = np.maximum(values[-1], np.finfo(float).eps * zero)
-            calm = np.where(_still_to_fall(values) <= tolerance * least, calm + 1, 0)
-            done |= calm >= WINDOW
-        done &= ~rounded
-        active &= ~done & ~rounded
-    if checked:
-        if checked < iteration:
-            values[-1] = zero - np.einsum("ij,ij->j", x, 2 * right - operator(x))
-        kept = values[-1] <= best_value
-        x = np.where(kept, x, best)
-        values[-1] = np.where(kept, values[-1], best_value)
-    return CGResult(x, np.array(history), np.array(values), done, rounded)
+    done = history[0] <= tolerance
+    return CGState(
+        x=x,
+        residual=residual,
+        direction=residual.copy(),
+        squared=squared,
+        history=history,
+        values=values,
+        best=x.copy(),
+        best_value=values[0],
+        done=done,
+        rounded=np.zeros_like(done),
+        calm=np.zeros(len(done), dtype=int),
+        active=~done,
+    )
 
 
 def _still_to_fall(values: list[Array]) -> Array:

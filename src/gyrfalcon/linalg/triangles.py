@@ -107,6 +107,21 @@ class TrianglePair:
         self._factor_lower()
         self.diagonal_a = buffer.diagonal().copy()
 
+    def refactor_from(self, gram: Array, penalty: float) -> None:
+        """Make A again with AᵀA = T⁻ᵀ G T⁻¹ + penalty·I for a symmetric matrix G, which is overwritten; T is kept."""
+        trsm = blas.strsm if self.buffer.dtype == np.float32 else blas.dtrsm
+        np.fill_diagonal(self.buffer, self._diagonal_t)
+        half = trsm(1.0, self.buffer, np.asfortranarray(gram), trans_a=1, overwrite_b=1)
+        inner = trsm(1.0, self.buffer, half, side=1, overwrite_b=1)
+        for start in range(0, self.size, _STRIP):
+            stop = min(self.size, start + _STRIP)
+            self.buffer[stop:, start:stop] = inner[stop:, start:stop]
+            corner = self.buffer[start:stop, start:stop]
+            corner[:] = np.where(np.tri(stop - start, dtype=bool), inner[start:stop, start:stop], corner)
+        np.fill_diagonal(self.buffer, inner.diagonal() + penalty)
+        self._factor_lower()
+        self.diagonal_a = self.buffer.diagonal().copy()
+
     def _scale_lower(self, factor: float) -> None:
         for start in range(0, self.size, _STRIP):
             stop = min(self.size, start + _STRIP)
@@ -118,7 +133,7 @@ class TrianglePair:
         potrf = lapack.spotrf if self.buffer.dtype == np.float32 else lapack.dpotrf
         _, failed = potrf(self.buffer, lower=1, overwrite_a=1, clean=0)
         if failed:
-            raise SingularError("T Tᵀ / m + penalty·I is not positive definite: raise the penalty")
+            raise SingularError("AᵀA is not positive definite: raise the penalty")
 
     def _solve(self, vectors: Array, *, of_a: bool, transposed: bool) -> Array:
         trsm = blas.strsm if self.buffer.dtype == np.float32 else blas.dtrsm

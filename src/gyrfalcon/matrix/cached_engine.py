@@ -15,8 +15,7 @@ class CachedEngine(Engine):
     def __init__(self, source: Engine):
         super().__init__(source.kernel, source.shape, source.dtype, source.device, source.budget)
         self.values = torch.empty(source.shape, dtype=source.dtype, device=source.device)
-        for rows in source.blocks():
-            self.values[rows] = source.block(rows.start, rows.stop)
+        source.fill(self.values)
 
     def block(self, start: int, stop: int) -> Tensor:
         return self.values[start:stop]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -13,11 +14,15 @@ from scipy import sparse
 from torch import Tensor
 
 from gyrfalcon.arrays import to_tensor
+from gyrfalcon.data import Source
 from gyrfalcon.kernels import Kernel
 
+from .choice import choose
 from .engine import BLOCK_BYTES
 from .native_engine import NativeEngine
 from .sparse_engine import SparseEngine
+from .split_engine import SplitEngine
+from .streamed_engine import StreamedEngine
 
 if TYPE_CHECKING:
     from .kernel_matrix import KernelMatrix
@@ -66,6 +71,8 @@ def gradients(matrix: KernelMatrix, rows: slice, weights: Weights, wanted: Colle
         raise ValueError(f"wanted must name some of {Gradients._fields}, got {sorted(unknown)[0]!r}")
     if sparse.issparse(matrix.X) and not {"X", "C"}.isdisjoint(wanted):
         raise ValueError("wanted: gradients in X and C need dense points")
+    if isinstance(matrix.X, Source) and "X" in wanted:
+        raise ValueError("wanted: gradients in X need points in memory: ask for those in C and parameters only")
     names = list(matrix.kernel.parameters())
     flags = ["X" in wanted, "C" in wanted, *(["parameters" in wanted] * len(names))]
     in_x, in_c, *in_parameters = results = contract(matrix, rows, weights, flags)
@@ -98,6 +105,10 @@ def contract(matrix: KernelMatrix, rows: slice, weights: Weights, wanted: list[b
     if not any(wanted):
         return [None] * len(wanted)
     engine = matrix._current()
+    if isinstance(engine, SplitEngine):  # derivatives are not shared: they are made where X is
+        engine, _ = choose(matrix.kernel, matrix.X, matrix.C, matrix.device, matrix.memory_budget, None)
+    if isinstance(engine, StreamedEngine):
+        return _contract_chunks(matrix, engine, rows, weights, wanted)
     if isinstance(engine, NativeEngine) and engine.differentiates and not wanted[0]:
         return [None, *engine.gradients(rows, weights.left, weights.right, *wanted[1:])]
     X, C = (points if sparse.issparse(points) else to_tensor(points) for points in (matrix.X[rows], matrix.C))
@@ -118,6 +129,26 @@ def contract(matrix: KernelMatrix, rows: slice, weights: Weights, wanted: list[b
                 if total is not None and (part := next(parts)) is not None:
                     (total[some] if place == 0 else total).add_(part)
     return found
+
+
+def _contract_chunks(
+    matrix: KernelMatrix, engine: StreamedEngine, rows: slice, weights: Weights, wanted: list[bool]
+) -> list[Tensor | None]:
+    """The same in one pass over rows that are read in chunks."""
+    leaves = (None, to_tensor(matrix.C), *parameters(matrix).values())  # X is not in memory and has no derivative
+    sums = [
+        None if leaf is None or not want else torch.zeros_like(leaf, dtype=torch.float64).detach()
+        for leaf, want in zip(leaves, wanted, strict=True)
+    ]
+    start, stop, _ = rows.indices(matrix.shape[0])
+    with contextlib.closing(engine.X.chunks(start, stop, engine.chunk_rows)) as chunks:
+        for some, chunk in chunks:
+            part = type(matrix)(matrix.kernel, matrix._here(chunk), matrix.C, memory_budget=matrix.memory_budget // 2)
+            here = Weights(weights.left[some.start - start : some.stop - start], weights.right)
+            for total, found in zip(sums, contract(part, slice(None), here, wanted), strict=True):
+                if total is not None and found is not None:
+                    total += found
+    return [None if s is None or leaf is None else s.to(leaf.dtype) for s, leaf in zip(sums, leaves, strict=True)]
 
 
 def _leaf(value: Any, wanted: bool) -> Any:

@@ -48,6 +48,11 @@ class Engine(ABC):
         for start in range(0, n, step):
             yield slice(start, min(n, start + step))
 
+    def fill(self, out: Tensor) -> None:
+        """Write all of K."""
+        for rows in self.blocks():
+            out[rows] = self.block(rows.start, rows.stop)
+
     def multiply(self, V: Tensor) -> Tensor:
         """K V."""
         out = self._zeros(self.shape[0], V.shape[1])
@@ -81,7 +86,7 @@ class Engine(ABC):
             if signed:
                 total += block.T @ (weights[rows] * block)  # type: ignore[index]
             else:
-                total += _upper_gram(block if weights is None else weights[rows].sqrt() * block)
+                total += _upper_gram(block if weights is None else weights[rows].to(dtype).sqrt() * block)
         upper = total.triu()
         return (upper + upper.triu(1).T).to(dtype)
 

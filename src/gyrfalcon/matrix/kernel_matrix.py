@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,19 +13,17 @@ from scipy import sparse
 from torch import Tensor
 
 from gyrfalcon.arrays import as_points, as_vectors, device_of, to_tensor, torch_dtype
+from gyrfalcon.data import Source
 from gyrfalcon.kernels import Kernel, as_kernel
 
-from . import derivative, native_engine, sparse_engine
+from . import derivative, native_engine
 from .cached_engine import CachedEngine
+from .choice import ENGINES, as_devices, choose, split
 from .derivative import Gradients
 from .engine import Engine
-from .native_engine import NativeEngine
 from .plan import Plan, default_budget, worth_caching
-from .sparse_engine import SparseEngine
-from .torch_engine import TorchEngine
+from .streamed_engine import StreamedEngine
 from .transposed import Transposed, flip
-
-ENGINES = ("native", "torch", "sparse")
 
 
 class KernelMatrix:
@@ -38,17 +36,21 @@ class KernelMatrix:
     ----------
     kernel : Kernel or str
         What k is; a name stands for that kernel with its default parameters.
-    X : array, tensor or sparse matrix of shape (n, d)
+    X : array, tensor, sparse matrix or Source of shape (n, d)
         float32 or float64, computed in that type; NumPy with any strides, PyTorch on any device, SciPy or PyTorch CSR.
-    C : the same, of shape (m, d), optional
-        The centres; X if not given.
-    engine : "native", "torch" or "sparse", optional
-        Chosen from the data if not given.
+        A `gyrfalcon.data.Source` is read in chunks: every product is one pass over it.
+    C : array, tensor or sparse matrix of shape (m, d), optional
+        The centres; X if not given, which a Source cannot be.
+    engine : "native", "torch", "sparse" or "streamed", optional
+        Chosen from the data if not given. For a Source, "native" or "torch" says what each chunk goes to.
     memory_budget : int, optional
         Bytes that temporaries may take; a quarter of the free memory if not given.
     cache : bool, optional
         Whether to keep K after the first product. If not given, only where it fits half the budget and reading
         costs less than making it again; `plan` tells.
+    devices : list of str, optional
+        Devices that share the rows, such as ["cuda:0", "cuda:1"]. X stays in main memory, or on disk, and results come
+        there.
 
     Examples
     --------
@@ -72,6 +74,7 @@ class KernelMatrix:
         engine: str | None = None,
         memory_budget: int | None = None,
         cache: bool | None = None,
+        devices: Sequence[Any] | None = None,
     ):
         self.kernel = as_kernel(kernel)
         self.X: Any = as_points(X, "X")
@@ -79,10 +82,15 @@ class KernelMatrix:
         self._check_pair()
         if engine not in (None, *ENGINES):
             raise ValueError(f"engine must be one of {ENGINES} or None, got {engine!r}")
+        self._wish, self._devices = engine, None if devices is None else as_devices(devices)
+        if devices is not None and self.device.type != "cpu":
+            raise ValueError(f"devices takes points in main memory, got X on {self.device}: move it with .cpu()")
         self.memory_budget = default_budget(self.device) if memory_budget is None else _bytes(memory_budget)
-        self._engine, self._reason = self._choose(engine)
+        self._engine, self._reason = self._choose()
         features = _features(self.X)
         self._cache, self._cache_reason = worth_caching(self.shape, features, self.dtype.itemsize, self.memory_budget)
+        if isinstance(self.X, Source):  # those who do not hold X in memory do not expect a larger matrix there
+            self._cache, self._cache_reason = False, "X is read in chunks"
         if cache is not None:
             self._cache, self._cache_reason = cache, "as asked"
         self._products = 0
@@ -91,37 +99,23 @@ class KernelMatrix:
         self._versions = self._current_versions()
 
     def _check_pair(self) -> None:
+        if isinstance(self.C, Source):
+            raise ValueError(
+                "C must be in memory: give centres, such as X.take(indices) or those of gyrfalcon.centers.select"
+            )
         if self.C.shape[1] != self.X.shape[1]:
             raise ValueError(f"C has {self.C.shape[1]} features but X has {self.X.shape[1]}")
         if torch_dtype(self.C) != torch_dtype(self.X):
             raise TypeError(f"C holds {torch_dtype(self.C)} but X holds {torch_dtype(self.X)}: convert one of them")
-        if device_of(self.C) != device_of(self.X):
+        if device_of(self.C) != self.device:
             raise ValueError(f"C is on {device_of(self.C)} but X is on {device_of(self.X)}: move one of them")
         if sparse.issparse(self.C) and not sparse.issparse(self.X):
             self.C = self.C.toarray()  # no larger than X, which is dense already
 
-    def _choose(self, wish: str | None) -> tuple[Engine, str]:
-        if sparse.issparse(self.X):
-            if wish not in (None, "sparse"):
-                raise ValueError(f"engine={wish!r} does not take sparse points: leave engine out")
-            if not sparse_engine.serves(self.kernel):
-                raise ValueError(f"kernel: {self.kernel!r} does not take sparse points: convert X with .toarray()")
-            return SparseEngine(self.kernel, self.X, self.C, self.memory_budget), "X is sparse"
-        if wish == "sparse":
-            raise ValueError("engine='sparse' needs sparse points: convert X with scipy.sparse.csr_array")
-        if wish == "torch":
-            why = "as asked"
-        elif self.device.type != "cpu":
-            why = f"X is on {self.device}"
-        elif native_engine.core is None:
-            why = "the compiled core is not installed"
-        elif not native_engine.serves(self.kernel):
-            why = "the compiled core has no such kernel"
-        else:
-            return NativeEngine(self.kernel, self.X, self.C, self.memory_budget), "dense points in main memory"
-        if wish == "native":
-            raise ValueError(f"engine='native' cannot serve this: {why}")
-        return TorchEngine(self.kernel, self.X, self.C, self.memory_budget), why
+    def _choose(self) -> tuple[Engine, str]:
+        if self._devices is not None:
+            return split(self.kernel, self.X, self.C, self.memory_budget, self._wish, self._devices)
+        return choose(self.kernel, self.X, self.C, self.device, self.memory_budget, self._wish)
 
     # What it is.
 
@@ -135,7 +129,8 @@ class KernelMatrix:
 
     @property
     def device(self) -> torch.device:
-        return device_of(self.X)
+        """Where X is, and results are; chunks that are read go to where C is."""
+        return device_of(self.C if isinstance(self.X, Source) else self.X)
 
     @property
     def engine(self) -> str:
@@ -167,7 +162,7 @@ class KernelMatrix:
             shape=self.shape,
             dtype=str(self.dtype).removeprefix("torch."),
             device=str(self.device),
-            block_rows=native_engine.ROWS_PER_BLOCK if native else self._engine.block_rows(),
+            block_rows=native_engine.ROWS_PER_BLOCK if native else _block_rows(self._engine),
             memory_budget=self.memory_budget,
             threads=torch.get_num_threads(),
             instruction_set=native.instruction_set() if native else None,
@@ -260,7 +255,7 @@ class KernelMatrix:
         """The engine of the tensors as they are now: an optimiser's step may have changed them in place."""
         if self._versions != self._current_versions():
             self._versions = self._current_versions()
-            self._engine, self._reason = self._choose(self._engine.name)
+            self._engine, self._reason = self._choose()
             self._products, self._kept = 0, None
         return self._engine
 
@@ -298,7 +293,8 @@ class KernelMatrix:
         if not self._differentiable():
             with torch.no_grad():
                 return self._current().block(start, stop)
-        return derivative.block(self.kernel, self.X[start:stop], self.C)
+        X = self.X.rows(start, stop) if isinstance(self.X, Source) else self.X[start:stop]
+        return derivative.block(self.kernel, X, self.C)
 
     def widened(self, rows: slice = slice(None)) -> KernelMatrix:
         """The same matrix, or the rows that a slice names, evaluated in float64: entries of float32 points without
@@ -308,12 +304,18 @@ class KernelMatrix:
         >>> gf.KernelMatrix("rbf", np.ones((3, 1), np.float32)).widened(slice(2))
         KernelMatrix(Gaussian(length_scale=1), 2 × 3, float64, native)
         """
-        X, C = (
-            points.double() if isinstance(points, Tensor) else points.astype(np.float64)
-            for points in (self.X[rows], self.C)
-        )
+        X = self.X[rows]
+        if isinstance(X, Source) and len(X) <= X.chunk_rows():
+            X = self._here(X.to_array())
+        X, C = (points.double() if isinstance(points, Tensor) else points.astype(np.float64) for points in (X, self.C))
         same = self.C is self.X and rows == slice(None)
-        return KernelMatrix(self.kernel, X, None if same else C, memory_budget=self.memory_budget)
+        return KernelMatrix(
+            self.kernel, X, None if same else C, memory_budget=self.memory_budget, devices=self._devices
+        )
+
+    def _here(self, rows: Any) -> Any:
+        """Rows that were read, as the chunks of a Source are given to engines."""
+        return rows if self.device.type == "cpu" else to_tensor(rows).to(self.device)
 
     def to_dense(self) -> Any:
         """All of K, for small matrices."""
@@ -343,6 +345,8 @@ class KernelMatrix:
         array([1., 4.])
         """
         count = min(self.shape)
+        if isinstance(self.X, Source):
+            return KernelMatrix(self.kernel, self._here(self.X.rows(0, count)), self.C[:count]).diag()
         if self.C is self.X and not sparse.issparse(self.X):
             return self._out(self.kernel.diagonal(to_tensor(self.X)))
         step = 256
@@ -361,6 +365,9 @@ class KernelMatrix:
         >>> gf.KernelMatrix("linear", np.array([[1.0], [2.0]]), np.array([[3.0]])).prior_diagonal()
         array([1., 4.])
         """
+        if isinstance(self.X, Source):
+            parts = [KernelMatrix(self.kernel, chunk).prior_diagonal() for _, chunk in self.X.chunks()]
+            return np.concatenate([np.zeros(0), *parts])
         if sparse.issparse(self.X):
             rows = [KernelMatrix(self.kernel, self.X[i : i + 256]).diag() for i in range(0, self.shape[0], 256)]
             return np.concatenate([np.zeros(0), *rows]).astype(np.float64)
@@ -432,6 +439,10 @@ def _bytes(budget: Any) -> int:
     if not 1 <= number < math.inf:
         raise ValueError(f"memory_budget must be a positive number of bytes, got {budget!r}")
     return int(number)
+
+
+def _block_rows(engine: Engine) -> int:
+    return engine.chunk_rows if isinstance(engine, StreamedEngine) else engine.block_rows()
 
 
 def _features(points: Any) -> float:

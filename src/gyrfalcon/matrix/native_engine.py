@@ -125,11 +125,16 @@ class NativeEngine(Engine):
     name = "native"
     temporaries = 1
 
-    def __init__(self, kernel: Kernel, X: Dense, C: Dense, budget: int):
+    def __init__(self, kernel: Kernel, X: Dense, C: Dense, budget: int, threads: int | None = None):
         super().__init__(kernel, (len(X), len(C)), torch_dtype(X), device_of(X), budget)
+        self._threads = threads
         self.X = X.detach() if isinstance(X, Tensor) else X
         self.C = C.detach() if isinstance(C, Tensor) else C
         self.program = _Program(kernel, to_tensor(self.C))
+
+    @property
+    def threads(self) -> int:
+        return self._threads or torch.get_num_threads()
 
     def _run(self, task: int, X: Dense, V: Tensor | None, weights: Tensor | None, out: Tensor) -> Tensor:
         assert core is not None
@@ -144,7 +149,7 @@ class NativeEngine(Engine):
             weights,
             None if in_double else out,
             out if in_double else None,
-            torch.get_num_threads(),
+            self.threads,
             self.budget // 2,
         )
         return out
@@ -178,7 +183,7 @@ class NativeEngine(Engine):
         centre_sums = np.empty((len(self.C), len(scale))) if in_centres else None
         scale_sums = np.empty((1, len(scale))) if in_scale and length_scale.ndim else None
         total = core.run_gradient(
-            leaf, self.X[rows], self.C, left, right, centre_sums, scale_sums, torch.get_num_threads(), self.budget // 2
+            leaf, self.X[rows], self.C, left, right, centre_sums, scale_sums, self.threads, self.budget // 2
         )
         if centre_sums is not None:
             centre_sums *= -2 * gain * np.array(scale)
@@ -189,7 +194,7 @@ class NativeEngine(Engine):
         )
 
     def multiply_gram(self, V: Tensor, weights: Tensor | None, dtype: torch.dtype) -> Tensor:
-        kept = torch.get_num_threads() * ROWS_PER_BLOCK * self.shape[1] * self.dtype.itemsize
+        kept = self.threads * ROWS_PER_BLOCK * self.shape[1] * self.dtype.itemsize
         if kept > self.budget // 2:
             product = self.multiply(V)
             return self.multiply_transposed(product if weights is None else weights * product, dtype)

@@ -6,6 +6,19 @@ from .falkon import falkon
 from .newton import newton
 from .problem import LeastSquares
 from .risk import Risk
-from .solution import Record, Solution, Step
+from .solution import Keep, Record, Snapshot, Solution, Step
 
-__all__ = ["LeastSquares", "Record", "Risk", "Solution", "Step", "choose", "direct", "exact", "falkon", "newton"]
+__all__ = [
+    "Keep",
+    "LeastSquares",
+    "Record",
+    "Risk",
+    "Snapshot",
+    "Solution",
+    "Step",
+    "choose",
+    "direct",
+    "exact",
+    "falkon",
+    "newton",
+]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,7 +17,7 @@ from .falkon import falkon
 from .newton import newton
 from .problem import LeastSquares, Problem
 from .risk import Risk
-from .solution import Callback, Solution
+from .solution import Callback, Keep, Snapshot, Solution
 
 SOLVERS: dict[str, Callable[..., Solution]] = {"direct": direct, "exact": exact, "falkon": falkon, "newton": newton}
 TOLERANCE = {"direct": 0.0, "exact": 0.0, "falkon": 1e-3, "newton": 1e-6}
@@ -100,16 +101,24 @@ def solve(
     max_iterations: int,
     start: tuple[Tensor, Tensor] | None = None,
     callback: Callback | None = None,
+    resume: Snapshot | None = None,
+    keep: Keep | None = None,
 ) -> Solution:
     """Solve with the named solver; those that do not iterate ignore what is about iterations."""
+    iterations: dict[str, Any] = {
+        "tolerance": tolerance,
+        "max_iterations": max_iterations,
+        "callback": callback,
+        "resume": resume,
+        "keep": keep,
+    }
     if name == "newton":
         risk = problem if isinstance(problem, Risk) else _as_risk(problem)
-        return newton(risk, tolerance=tolerance, max_iterations=max_iterations, start=start, callback=callback)
+        return newton(risk, start=start, **iterations)
     if not isinstance(problem, LeastSquares):
         raise ValueError(f"solver={name!r} solves least squares only: take 'newton' or 'auto' for this loss")
     if name == "falkon":
-        first = None if start is None else start[0]
-        return falkon(problem, tolerance=tolerance, max_iterations=max_iterations, start=first, callback=callback)
+        return falkon(problem, start=None if start is None else start[0], **iterations)
     return SOLVERS[name](problem)
 
 

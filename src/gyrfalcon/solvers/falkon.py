@@ -9,12 +9,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gyrfalcon.linalg.cg import WINDOW, CGResult, conjugate_gradients
-from gyrfalcon.linalg.triangles import TrianglePair
+from gyrfalcon.centers.rows import take
+from gyrfalcon.linalg.cg import WINDOW, CGResult, CGState, conjugate_gradients
+from gyrfalcon.linalg.triangles import SingularError, TrianglePair
+from gyrfalcon.matrix import KernelMatrix
 
 from .features import KEPT_JITTER, excess
 from .problem import LeastSquares, Problem, as_numpy, noise_floor
-from .solution import Callback, Record, Solution, Step
+from .solution import Callback, Keep, Record, Snapshot, Solution, Step
 
 Array = np.ndarray[Any, Any]
 
@@ -52,13 +54,33 @@ class NormalEquations:
 
     T, A and the vectors are float64 and so are the sums over n, while K is evaluated in the type of X. The jitter δ in
     TᵀT = k(C, C) + δI is subtracted again, all but a hundredth of it, so it does not act as a penalty.
+
+    A comes from k(C, C)²/m in the place of KᵀWK/Σw, or from some of the rows, evenly spaced, if their number is given:
+    with twenty to a centre a few iterations do.
     """
 
-    def __init__(self, problem: LeastSquares):
+    def __init__(self, problem: LeastSquares, sample: int | None = None):
         self.problem = problem
         self.pair, _, self.scale = factor(problem, problem.penalty, centered=problem.intercept)
+        if sample is not None:
+            with problem.timed("factor"):
+                self._sharpen(sample)
         rounding = torch.finfo(problem.K.dtype).eps * self.scale
         self._leak = excess(problem.penalty, self.pair.jitter, rounding)
+
+    def _sharpen(self, count: int) -> None:
+        problem, K = self.problem, self.problem.K
+        rows = np.unique(np.linspace(0, K.shape[0] - 1, count).astype(int))
+        part = KernelMatrix(K.kernel, take(K.X, rows), K.C, memory_budget=K.memory_budget, cache=False)
+        weights = None if problem.weights is None else problem.weights[torch.from_numpy(rows).to(K.device)]
+        total = float(len(rows) if weights is None else weights.sum(dtype=torch.float64))
+        if total == 0:
+            return
+        penalty = max(problem.penalty, np.finfo(float).eps * self.scale)
+        try:
+            self.pair.refactor_from(as_numpy(part.gram(weights, dtype=torch.float64)) / total, penalty)
+        except SingularError:  # rounding, where k(C, C) is nearly singular
+            self.pair.refactor(penalty)
 
     def operator(self, gamma: Array) -> Array:
         """One pass over X."""
@@ -97,6 +119,8 @@ def falkon(
     max_iterations: int = 100,
     start: Tensor | None = None,
     callback: Callback | None = None,
+    resume: Snapshot | None = None,
+    keep: Keep | None = None,
 ) -> Solution:
     """Solve by conjugate gradients in γ, β = T⁻¹A⁻¹γ, one pass over X an iteration.
 
@@ -114,9 +138,33 @@ def falkon(
         Coefficients to begin from.
     callback : callable (Step) -> bool, optional
         Called after each iteration; True ends the solve.
+    resume : Snapshot, optional
+        Of an earlier solve of the same problem, to go on from; it ends as that one would have, bit for bit.
+    keep : callable, optional
+        Called between iterations with a function that takes a snapshot.
     """
+
+    def in_float64(earlier: _Histories, start: Tensor | None, resume: Snapshot | None) -> Solution | None:
+        wide = problem.widened()
+        if wide is None:
+            return None
+        rest = falkon(
+            wide,
+            tolerance=tolerance,
+            max_iterations=max_iterations - earlier.iterations,
+            start=start,
+            callback=None if callback is None else lambda step: callback(step.after(earlier.iterations)),
+            resume=resume,
+            keep=None if keep is None else lambda take: keep(lambda: earlier.before(take())),
+        )
+        return Solution(rest.coefficients, rest.intercept, rest.record.after(earlier.residuals, earlier.values))
+
+    if resume is not None and (split := _Histories.split(resume)) is not None:
+        solution = in_float64(split[0], None, split[1])
+        assert solution is not None
+        return solution
     equations = NormalEquations(problem)
-    right, u = problem.sides
+    right, u = problem.sides  # made again after a resume too: K may be kept in memory from its second product on
     coefficients = equations.coefficients
 
     def report(iteration: int, gamma: Array, residuals: Array, values: Array) -> bool:
@@ -137,21 +185,16 @@ def falkon(
         max_iterations=max_iterations,
         values_at_zero=problem.value_at_zero,
         callback=report,
+        resume=None if resume is None else CGState.of(resume[1]),
+        keep=None if keep is None else lambda state: keep(lambda: ({}, state.arrays())),
     )
     beta = coefficients(result.solution)
     left = max_iterations - result.iterations
     drowned = bool(result.rounded.any()) or _drowned(beta, result.values[-1], equations.scale)
     if problem.K.dtype == torch.float32 and drowned and left > 2 * WINDOW and not stopped:
-        wide = problem.widened()
-        if wide is not None:
-            rest = falkon(
-                wide,
-                tolerance=tolerance,
-                max_iterations=left,
-                start=torch.from_numpy(beta),
-                callback=None if callback is None else lambda step: callback(step.after(result.iterations)),
-            )
-            return Solution(rest.coefficients, rest.intercept, rest.record.after(result.residuals, result.values))
+        wider = in_float64(_Histories(result.residuals, result.values), torch.from_numpy(beta), None)
+        if wider is not None:
+            return wider
     converged = bool(result.converged.all())
     record = Record(
         solver="falkon",
@@ -165,6 +208,31 @@ def falkon(
         seconds=problem.seconds,
     )
     return Solution(*problem.finish(beta, u), record)
+
+
+class _Histories(NamedTuple):
+    """Of a solve in float32 that goes on in float64."""
+
+    residuals: Array
+    values: Array
+
+    @property
+    def iterations(self) -> int:
+        return len(self.residuals) - 1
+
+    def before(self, snapshot: Snapshot) -> Snapshot:
+        """A snapshot of the solve in float64, with these."""
+        facts, arrays = snapshot
+        return facts, arrays | {"float32.residuals": self.residuals, "float32.values": self.values}
+
+    @classmethod
+    def split(cls, snapshot: Snapshot) -> tuple[_Histories, Snapshot] | None:
+        """What `before` put together; None for a snapshot of the solve in float32."""
+        facts, arrays = snapshot
+        arrays = dict(arrays)
+        if "float32.residuals" not in arrays:
+            return None
+        return cls(arrays.pop("float32.residuals"), arrays.pop("float32.values")), (facts, arrays)
 
 
 def _message(result: CGResult) -> str:

@@ -40,6 +40,13 @@ class Problem:
     def total_weight(self) -> float:
         return float(self.K.shape[0]) if self.weights is None else float(self.weights.sum(dtype=torch.float64))
 
+    def pass_first_product(self) -> None:
+        """Bring K to where it is in the middle of a solve: it may be kept in memory from its second product on, and one
+        that is kept gives other last digits than one that is made in passing.
+        """
+        if self.K.plan().cache:
+            self.K.rmv(self.Y[:, :1])
+
     @contextmanager
     def timed(self, part: str) -> Iterator[None]:
         began = time.perf_counter()

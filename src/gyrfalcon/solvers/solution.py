@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from torch import Tensor
 
 if TYPE_CHECKING:
@@ -95,3 +96,9 @@ class Step:
 
 Callback = Callable[[Step], bool]
 """What a solver calls after each iteration; True ends the solve."""
+
+Snapshot = tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]
+"""Where an iterative solver stands, as facts that JSON can hold and arrays; pass it as `resume` to go on from there."""
+
+Keep = Callable[[Callable[[], Snapshot]], None]
+"""What a solver calls between two iterations, with a function that takes the snapshot and costs nothing until then."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -21,10 +22,11 @@ from gyrfalcon.solvers import LeastSquares
 
 from .exact import Exact
 from .feature_map import improve
-from .objectives import GCV, OBJECTIVES, SGPR, Method, Objective
+from .journal import Journal
+from .objectives import GCV, OBJECTIVES, SGPR, LeaveOneOut, Method, Objective
 from .optimizers import FAILURES
 from .parameters import POSITIVE, as_array
-from .path import Grid, PenaltyPath, search
+from .path import Grid, PenaltyPath, cross_validate, search
 from .settings import Tuning
 from .stochastic import Stochastic
 from .trace import Step, Trace
@@ -33,6 +35,8 @@ from .tuner import Tuned, tune
 Array = np.ndarray[Any, Any]
 
 ROWS = 3000
+WIDE_ROWS, WIDE_CENTERS = 1500, 150  # what is noise: many rows to a centre
+DEEP_ROWS = 800  # what is not: every row is a centre
 LEAST = 5  # different rows that tuning needs
 ALL_CENTERS = 500  # rows up to which each is a centre
 ROWS_PER_CENTER = 10
@@ -40,9 +44,12 @@ ROWS_PER_SCALE = 30  # fewer, and length scales of single features fit the noise
 MERGED = 5000  # rows that are searched for repetitions
 EXACT_ENTRIES = 3e7  # of K, beyond which traces are estimated
 MANY_FEATURES = 50  # as pixels are
-SCREENING = 10  # steps with each of several kernels, before the best goes on alone
+JUDGED_ROWS, JUDGED_CENTERS, FOLDS = 4500, 300, 3  # by which kernels and noise are chosen at last
+NOISES = np.logspace(-1.5, 1, 11)  # tried then, in units of what was found
+DEEP_STEPS = 10
+SCREENING = 8  # steps with each of several kernels, before the best goes on alone
 NOISE = 0.05  # where the search starts, over the sum of the weights; in the middle of what is found on real data
-LEAST_NOISE = 1e-7  # below, rounding decides
+LEAST_NOISE = 1e-6  # below, rounding of float32 points decides
 DIGITS = 2  # of what was tuned that are kept: further ones are those of rounding and of the sample
 MAP_ROWS, MAP_CENTERS, MAP_STEPS = 20_000, 1000, 8  # each round: rows and centres of the fit, steps of tuning
 
@@ -83,10 +90,11 @@ class Data:
         rows = draw(used, count, random)
         return Data(take(self.points, rows), self.Y[rows], None if self.weights is None else self.weights[rows])
 
-    def problem(self, kernel: Kernel, C: Points, noise: float, memory_budget: int) -> LeastSquares:
+    def problem(self, kernel: Kernel, C: Points | None, noise: float, memory_budget: int) -> LeastSquares:
+        """With every row as a centre if C is None."""
         X = self.points
-        if X.shape[0] * C.shape[0] <= EXACT_ENTRIES:  # more are left in their type, which stochastic evaluation can do
-            X, C = (p.double() if isinstance(p, Tensor) else p.astype(np.float64) for p in (X, C))
+        if X.shape[0] * (X if C is None else C).shape[0] <= EXACT_ENTRIES:  # more stay in their type: Stochastic can
+            X, C = (p if p is None else p.double() if isinstance(p, Tensor) else p.astype(np.float64) for p in (X, C))
         device, total = device_of(X), float(len(self.Y) if self.weights is None else self.weights.sum())
         K = KernelMatrix(kernel, X, C, memory_budget=memory_budget, cache=False)
         Y = torch.from_numpy(np.ascontiguousarray(self.Y)).to(device, K.dtype)
@@ -106,6 +114,7 @@ def learn(
     random: np.random.Generator,
     memory_budget: int,
     callback: Callable[..., bool] = lambda *_: False,
+    journal: Journal | None = None,
 ) -> Learned | None:
     """Tune the penalty and the kernel, the best of several if there are several; None if there are too few rows.
 
@@ -122,6 +131,8 @@ def learn(
     n_centers : int
         How many centres, if they are tuned.
     callback : callable (Step) -> bool, optional
+    journal : Journal, optional
+        Of evaluations, those that a run cut short has made and those to come; a grid has none.
     """
     start = NOISE if noise is None else max(noise, LEAST_NOISE)
     few = data.part(ROWS if settings.rows == "auto" else int(settings.rows), random)
@@ -139,31 +150,46 @@ def learn(
         problem, grid = search(few.problem(kernels[0], C, start, memory_budget), settings, random, callback)
         return Learned(problem.K.kernel, problem.penalty * problem.total_weight, None, grid)
     deadline = None if settings.seconds is None else time.monotonic() + settings.seconds
-    C = centers(_count(few.points.shape[0], settings), few)
-    run = Run(settings, C.shape[0], few.points.shape[0], fixed_penalty, fixed_kernel, callback, deadline)
+    count = _count(few.points.shape[0], settings)
+    C = centers(count, few) if count < few.points.shape[0] else None
+    objective = _objective(settings, full=C is None)
+    run = Run(settings, objective, count * few.points.shape[0], fixed_penalty, fixed_kernel, callback, deadline)
+    run = replace(run, journal=journal)
     each = _per_feature(few.points, settings)
     if sparse.issparse(few.points) and any(as_array(getattr(k, "length_scale", 1.0)).ndim for k in kernels):
         run = replace(run, fixed_kernel=True)  # nothing differentiates these
     if not fixed_kernel:
         kernels = [other for kernel in kernels for other in _variants(kernel, few.points, each)]
-    candidates = [few.problem(kernel, C, start, memory_budget) for kernel in kernels]
-    tuned = _best(candidates, replace(run, moves_centers=False), each)
+
+    def pose(kernel: Kernel, noise: float) -> LeastSquares:
+        return few.problem(kernel, C, noise, memory_budget)
+
+    fixed = replace(run, moves_centers=False)
+    left_open = settings.objective == settings.rows == settings.n_centers == "auto"
+    if left_open and C is not None:
+        sample = _Sample(few, data.part(JUDGED_ROWS, random), centers, memory_budget)
+        tuned, noise = _wide_and_deep(kernels, sample, start, fixed, each)
+    else:
+        tuned = _best([pose(kernel, start) for kernel in kernels], fixed, each)
+        noise = noise_of(tuned.problem)
     if settings.centers:  # last, from length scales that suit the data: from others they may be led astray
         C = centers(min(n_centers, few.points.shape[0]), few)
-        run = replace(run, centers=C.shape[0])
-        found = few.problem(
-            tuned.problem.K.kernel, C, tuned.problem.penalty * tuned.problem.total_weight, memory_budget
-        )
-        tuned = run(found, settings.steps, per_feature=each)
+        run = replace(run, objective=_objective(settings, full=False), entries=C.shape[0] * few.points.shape[0])
+        tuned = run(pose(tuned.problem.K.kernel, noise), settings.steps, per_feature=each)
     if settings.feature_map:
         many = data.part(MAP_ROWS, random)
         C = centers(min(MAP_CENTERS, many.points.shape[0]), many)
         tuned = _learn_map(tuned, run, lambda kernel, noise: many.problem(kernel, C, noise, memory_budget))
     best = tuned.problem
-    noise, kernel = best.penalty * best.total_weight, best.K.kernel
-    if not settings.centers:
-        noise, kernel = _rounded(noise), kernel if fixed_kernel else _rounded_kernel(kernel)
-    return Learned(kernel, noise, best.K.C if settings.centers else None, tuned.trace)
+    if settings.centers:
+        return Learned(best.K.kernel, noise_of(best), best.K.C, tuned.trace)
+    kernel = best.K.kernel if fixed_kernel else _rounded_kernel(best.K.kernel)
+    return Learned(kernel, _rounded(noise_of(best) if settings.feature_map else noise), None, tuned.trace)
+
+
+def noise_of(problem: LeastSquares) -> float:
+    """The penalty times the sum of the weights, which means the same whatever part of the rows there is."""
+    return problem.penalty * problem.total_weight
 
 
 @dataclass(frozen=True)
@@ -171,27 +197,19 @@ class Run:
     """The settings of a run of `tune`."""
 
     settings: Tuning
-    centers: int
-    rows: int
+    objective: Objective
+    entries: int  # of K
     fixed_penalty: bool
     fixed_kernel: bool
     callback: Callable[[Step], bool]
     deadline: float | None  # on the monotonic clock, for all runs together
     moves_centers: bool = True
-
-    @property
-    def objective(self) -> Objective:
-        wish = self.settings.objective
-        if isinstance(wish, Objective):
-            return wish
-        if wish != "auto":
-            return OBJECTIVES[wish]
-        return SGPR(amplitude=True) if self.centers == self.rows else GCV()
+    journal: Journal | None = None
 
     @property
     def method(self) -> Method:
         wish = self.settings.method
-        small = self.rows * self.centers <= EXACT_ENTRIES
+        small = self.entries <= EXACT_ENTRIES
         return Exact() if wish == "exact" or (wish == "auto" and small) else Stochastic(probes=self.settings.probes)
 
     def __call__(
@@ -220,15 +238,66 @@ class Run:
             free=free,
             callback=self.callback,
             resume=resume,
+            journal=self.journal,
         )
 
 
-def _best(candidates: list[LeastSquares], run: Run, per_feature: bool) -> Tuned:
+class _Sample(NamedTuple):
+    """Rows to tune on, more rows to judge by, and how centres are chosen among them."""
+
+    few: Data
+    many: Data
+    centers: Callable[[int, Data], Points]
+    memory_budget: int
+
+    def judge(self, tuned: Tuned, *, fixed_penalty: bool) -> tuple[float, float]:
+        """The least cross-validated error of its kernel, and the noise that has it.
+
+        Generalised cross-validation would do for length scales; noise it takes to be too small where there are many
+        centres.
+        """
+        noise = noise_of(tuned.problem)
+        noises = np.array([noise]) if fixed_penalty else np.maximum(noise * NOISES, LEAST_NOISE)
+        C = self.centers(JUDGED_CENTERS, self.many)
+        problem = self.many.problem(tuned.problem.K.kernel, C, noise, self.memory_budget)
+        penalties = noises / problem.total_weight * FOLDS / (FOLDS - 1)
+        errors = np.nanmean(cross_validate(problem, penalties, FOLDS, np.random.default_rng(0)), axis=0)
+        best = int(np.argmin(errors))
+        return float(errors[best]), float(noises[best])
+
+
+def _wide_and_deep(
+    kernels: Sequence[Kernel], sample: _Sample, noise: float, run: Run, per_feature: bool
+) -> tuple[Tuned, float]:
+    """Tune on many rows with few centres, then, from there, on few rows that are all centres; keep the better.
+
+    The first sees through noise, the second sees detail that few centres cannot follow. Which of them a model with many
+    centres needs is left to cross-validation on more rows than either has.
+    """
+    random = np.random.default_rng(0)
+    wide, deep = sample.few.part(WIDE_ROWS, random), sample.few.part(DEEP_ROWS, random)
+    C, budget = sample.centers(WIDE_CENTERS, wide), sample.memory_budget
+    judge = partial(sample.judge, fixed_penalty=run.fixed_penalty)
+    problems = [wide.problem(kernel, C, noise, budget) for kernel in kernels]
+    first = _best(problems, replace(run, objective=GCV(), entries=WIDE_ROWS * WIDE_CENTERS), per_feature, judge)
+    if run.fixed_kernel:
+        return first, judge(first)[1]
+    start = deep.problem(first.problem.K.kernel, None, noise_of(first.problem), budget)
+    second = replace(run, objective=LeaveOneOut(), entries=DEEP_ROWS**2)(start, DEEP_STEPS, per_feature=per_feature)
+    (_, noise), best = min(((judge(tuned), tuned) for tuned in (first, second)), key=lambda pair: pair[0])
+    return best, noise
+
+
+def _best(
+    candidates: list[LeastSquares], run: Run, per_feature: bool, judge: Callable[[Tuned], Any] | None = None
+) -> Tuned:
+    """From the best of some places to start: the one with the lowest objective after a few steps, or as judged."""
     steps = run.settings.steps
     if len(candidates) == 1:
         return run(candidates[0], steps, per_feature=per_feature)
+    judge = judge or (lambda tuned: min(tuned.trace.values))
     screened = [(problem, run(problem, min(SCREENING, steps), per_feature=per_feature)) for problem in candidates]
-    problem, tuned = min(screened, key=lambda pair: min(pair[1].trace.values))
+    problem, tuned = min(screened, key=lambda pair: judge(pair[1]))
     if steps <= SCREENING:
         return tuned
     return run(problem, steps - SCREENING, per_feature=per_feature, resume=tuned.trace)
@@ -241,7 +310,7 @@ def _learn_map(best: Tuned, run: Run, pose: Callable[[Kernel, float], LeastSquar
         raise ValueError(f"tune: a feature map needs a kernel of the distance and dense points, got {kernel!r}")
     scales = np.broadcast_to(as_array(kernel.length_scale), best.problem.K.X.shape[1])
     for _ in range(run.settings.rounds):
-        fitted = pose(best.problem.K.kernel, best.problem.penalty * best.problem.total_weight)
+        fitted = pose(best.problem.K.kernel, noise_of(best.problem))
         try:
             tuned = run(best.problem.at(kernel=improve(fitted, scales)), MAP_STEPS, per_feature=False, free=False)
         except FAILURES:  # there is no map, or the objective has no value with it
@@ -251,6 +320,15 @@ def _learn_map(best: Tuned, run: Run, pose: Callable[[Kernel, float], LeastSquar
         tuned.trace.steps[:0] = best.trace.steps
         best = tuned
     return best
+
+
+def _objective(settings: Tuning, *, full: bool) -> Objective:
+    wish = settings.objective
+    if isinstance(wish, Objective):
+        return wish
+    if wish != "auto":
+        return OBJECTIVES[wish]
+    return SGPR(amplitude=True) if full else GCV()
 
 
 def _count(rows: int, settings: Tuning) -> int:

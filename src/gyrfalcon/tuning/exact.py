@@ -8,7 +8,6 @@ rows by block, so that nothing of the size of K is stored unless it is small.
 from __future__ import annotations
 
 import functools
-import math
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +22,8 @@ from gyrfalcon.arrays import to_tensor
 from gyrfalcon.solvers import LeastSquares
 from gyrfalcon.solvers.problem import noise_floor
 
-from .objectives.base import Array, Criterion, Evaluation, Gradient, Statistics
+from . import full
+from .objectives.base import Array, Criterion, Evaluation, Gradient, Statistics, evaluation
 from .pull import Pull, cholesky, cholesky_backward
 
 R = TypeVar("R")
@@ -74,6 +74,8 @@ class Exact:
 
     @one_thread_each
     def criterion(self, problem: LeastSquares, objective: Criterion, *, gradient: bool) -> Evaluation:
+        if full.applies(problem):
+            return full.criterion(problem, objective, gradient=gradient)
         pass_ = Pass(problem)
         moments, trace = pass_.moments(), pass_.prior_trace()
         with torch.enable_grad():
@@ -122,6 +124,8 @@ class Exact:
 
     @one_thread_each
     def leave_one_out(self, problem: LeastSquares, *, gradient: bool) -> Evaluation:
+        if full.applies(problem):
+            return full.leave_one_out(problem, gradient=gradient)
         pass_ = Pass(problem)
         moments, total = pass_.moments(), problem.total_weight
         with torch.enable_grad():
@@ -338,10 +342,3 @@ def _leaves(*values: Tensor) -> tuple[Tensor, ...]:
 def _gradients(value: Tensor, leaves: tuple[Tensor, ...]) -> list[Tensor]:
     found = torch.autograd.grad(value, leaves, allow_unused=True)
     return [torch.zeros_like(leaf) if part is None else part for leaf, part in zip(leaves, found, strict=True)]
-
-
-def evaluation(value: Tensor, terms: dict[str, Tensor]) -> Evaluation:
-    number = float(value.detach())
-    if not math.isfinite(number):
-        raise FloatingPointError(f"the objective is {number}")
-    return Evaluation(number, {name: float(term.detach()) for name, term in terms.items()}, None)

@@ -6,7 +6,7 @@ n × m matrix is formed; what is stored has n rows and one column for each targe
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -22,18 +22,19 @@ from gyrfalcon.solvers import LeastSquares
 from gyrfalcon.solvers.falkon import NormalEquations
 from gyrfalcon.solvers.problem import as_numpy, noise_floor
 
-from .exact import evaluation
-from .objectives.base import Array, Criterion, Evaluation, Gradient, Statistics
+from .objectives.base import Array, Criterion, Evaluation, Gradient, Statistics, evaluation
 from .pull import Pull, cholesky
 
+SAMPLED = 16  # rows to a centre, from which solves are preconditioned
+ROUGHLY = 25  # how much larger the tolerance of probes is: what they estimate varies by more from probe to probe
 
-@dataclass
+
+@dataclass(frozen=True)
 class Stochastic:
     """Evaluate objectives with fixed random probes and iterative solves, at the price of a few passes over X.
 
-    Solves start from those of the evaluation before, so that small steps of an optimiser cost fewer iterations. Value
-    and gradient are those of 2 bᵀβ - βᵀBβ at the β that there is, so they agree with each other however far the solve
-    has come.
+    Solves are preconditioned by a sample of the rows, so that a few iterations do. Value and gradient are those of
+    2 bᵀβ - βᵀBβ at the β that there is, so they agree with each other however far the solve has come.
 
     Parameters
     ----------
@@ -42,7 +43,8 @@ class Stochastic:
     sample : int, optional
         Rows for the trace of K̃; as many as centres, and 1,000 at least, if not given.
     tolerance : float
-        Of the solves: the norm of the preconditioned residual relative to that of the right side.
+        Of the solves: the norm of the preconditioned residual relative to that of the right side; of those for probes,
+        25 times as much.
     max_iterations : int
         Of each solve.
     random_state : int
@@ -58,10 +60,9 @@ class Stochastic:
 
     probes: int = 20
     sample: int | None = None
-    tolerance: float = 1e-3
+    tolerance: float = 2e-3
     max_iterations: int = 100
     random_state: int = 0
-    _warm: dict[str, Array] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def criterion(self, problem: LeastSquares, objective: Criterion, *, gradient: bool) -> Evaluation:
         run = _Run(problem, self)
@@ -75,7 +76,7 @@ class Stochastic:
             sides = torch.cat([sides, signs if run.roots is None else run.roots * signs], 1)
             del signs
         right = as_numpy(run.K.rmv(sides, dtype=torch.float64)) / total
-        beta = run.solve(right, "criterion")
+        beta = run.solve(right, probes=traced)
         values = run.values(beta)
         norms = run.norms(beta)
         # Of second order in what the solve lacks: 2 sᵀKβ - N βᵀBβ.
@@ -135,7 +136,7 @@ class Stochastic:
             training = LeastSquares(problem.K, problem.Y, problem.penalty, outside)
             run = _Run(training, self, pull)
             right = as_numpy(run.K.rmv(run.weighted_targets(), dtype=torch.float64)) / run.total
-            beta = run.solve(right, f"fold {fold}")
+            beta = run.solve(right)
             residual = problem.Y - run.values(beta)
             missed = inside * residual
             value += scale * float((missed.double() * residual.double()).sum())
@@ -143,7 +144,7 @@ class Stochastic:
                 missed = missed.mul_(-2 * scale)
                 run.add_product(missed, beta)
                 in_beta = as_numpy(run.K.rmv(missed, dtype=torch.float64))
-                run.add_adjoint(outside * residual, beta, in_beta, role=f"adjoint {fold}")
+                run.add_adjoint(outside * residual, beta, in_beta)
                 in_penalty += run.gradient().penalty
         number = torch.tensor(value, dtype=torch.float64)
         found = evaluation(number, {"error": number})
@@ -159,7 +160,7 @@ class Stochastic:
         few = few if run.dtype == torch.float64 else few.widened()
         rows = as_numpy(to_tensor(few.to_dense()).double())
         right = as_numpy(run.K.rmv(run.weighted_targets(), dtype=torch.float64)) / total
-        solved = run.solve(np.concatenate([right, rows.T], 1), "leave one out")
+        solved = run.solve(np.concatenate([right, rows.T], 1))
         beta, pulled = solved[:, :outputs], solved[:, outputs:]
         w = np.ones(len(chosen)) if run.weights is None else as_numpy(run.weights[at, 0].double())
         leverage = w / total * np.einsum("ij,ji->i", rows, pulled)
@@ -196,7 +197,8 @@ class _Run:
         self.weights = problem.weights
         self.roots = None if problem.weights is None else problem.weights.sqrt()
         self.random = np.random.default_rng(method.random_state)
-        self.equations = NormalEquations(LeastSquares(problem.K, problem.Y, problem.penalty, problem.weights))
+        plain = LeastSquares(problem.K, problem.Y, problem.penalty, problem.weights)
+        self.equations = NormalEquations(plain, min(problem.K.shape[0], SAMPLED * problem.K.shape[1]))
         self.among = self.K.between_centers()
         self.pull = Pull(problem.K) if pull is None else pull
         self.in_penalty = 0.0
@@ -213,16 +215,15 @@ class _Run:
         square = float((Y if self.weights is None else self.weights.double() * Y).sum()) / Y.shape[1]
         return square + self.total * float(np.mean(self.problem.floor))
 
-    def solve(self, right: Array, role: str) -> Array:
-        """B⁻¹ right, from where the last solve in this role ended."""
-        warm = self.method._warm.get(role)
-        start = warm if warm is not None and warm.shape == right.shape else None
+    def solve(self, right: Array, *, probes: int = 0) -> Array:
+        """B⁻¹ right, of which the last columns are probes."""
+        tolerance = np.full(right.shape[1], self.method.tolerance)
+        tolerance[right.shape[1] - probes :] *= ROUGHLY
         try:
             result = conjugate_gradients(
                 self.equations.operator,
                 self.equations.right_side(right),
-                start=start,  # in these coordinates, which follow the kernel: β itself would start far off
-                tolerance=self.method.tolerance,
+                tolerance=tolerance,
                 max_iterations=self.method.max_iterations,
             )
         except ValueError as error:  # the engine's door turns vectors away that are not finite
@@ -230,7 +231,6 @@ class _Run:
         beta = self.equations.coefficients(result.solution)
         if not np.isfinite(beta).all():
             raise FloatingPointError("the solve diverged")
-        self.method._warm[role] = result.solution
         return beta
 
     def values(self, beta: Array) -> Tensor:
@@ -242,8 +242,8 @@ class _Run:
 
     def squares(self, values: Tensor) -> Array:
         """Σᵢ wᵢ vᵢ² by column."""
-        weighted = values if self.weights is None else self.weights * values
-        return as_numpy(torch.einsum("ij,ij->j", weighted, values).double())
+        rooted = values if self.roots is None else self.roots * values
+        return as_numpy(torch.linalg.vector_norm(rooted, dim=0).double().square())
 
     def norms(self, beta: Array) -> Array:
         """βᵀ k(C, C) β by column."""
@@ -260,9 +260,9 @@ class _Run:
         """Of leftᵀ k(C, C) right, summed over columns."""
         self._in_between += left @ right.T
 
-    def add_adjoint(self, residual: Tensor, beta: Array, in_beta: Array, role: str = "adjoint") -> None:
+    def add_adjoint(self, residual: Tensor, beta: Array, in_beta: Array) -> None:
         """Of β = B⁻¹KᵀWY/N, whose residual W(Y - Kβ) this is, from the derivative in β."""
-        a = self.solve(in_beta, role)
+        a = self.solve(in_beta)
         image = self.values(a)
         self.add_product(residual / self.total, a)
         self.add_product((image if self.weights is None else self.weights * image) / -self.total, beta)

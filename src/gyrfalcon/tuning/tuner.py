@@ -13,6 +13,7 @@ import numpy as np
 from gyrfalcon.solvers import LeastSquares
 
 from .exact import Exact
+from .journal import Journal
 from .objectives import OBJECTIVES, Method, Objective
 from .optimizers import Point, Search, adam, lbfgs
 from .parameters import Parameters
@@ -48,6 +49,7 @@ def tune(
     validate: Callable[[LeastSquares], float] | None = None,
     callback: Callable[[Step], bool] | None = None,
     resume: Trace | None = None,
+    journal: Journal | None = None,
 ) -> Tuned:
     """Minimise an objective over the penalty, the kernel's parameters and the centres, together, by gradient.
 
@@ -78,6 +80,8 @@ def tune(
         Called after each step; True ends the search.
     resume : Trace, optional
         Of an earlier run of the same problem, to go on from.
+    journal : Journal, optional
+        Of a run that was cut short, to repeat it without its evaluations, and to write down further ones.
 
     Examples
     --------
@@ -117,7 +121,8 @@ def tune(
         trace.steps.append(Step(now, point.value, point.details, lam, kernel_.parameters(), error))
         return callback is not None and bool(callback(trace.steps[-1]))
 
-    search = Search(function, parameters.low, parameters.high, steps, seconds, accept)
+    answer = function if journal is None else journal.recorded(function)
+    search = Search(answer, parameters.low, parameters.high, steps, seconds, accept)
     if "best" in state:
         search.best, search.best_value = state["best"], float(state["best_value"][()])
     start = state.get("best", parameters.start)

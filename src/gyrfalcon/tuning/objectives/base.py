@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
@@ -28,6 +29,14 @@ class Evaluation(NamedTuple):
     value: float
     terms: dict[str, float]
     gradient: Gradient | None
+
+
+def evaluation(value: Tensor, terms: dict[str, Tensor]) -> Evaluation:
+    """Checked to be a number, without a gradient yet."""
+    number = float(value.detach())
+    if not math.isfinite(number):
+        raise FloatingPointError(f"the objective is {number}")
+    return Evaluation(number, {name: float(term.detach()) for name, term in terms.items()}, None)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,11 @@
+"""Data that need not fit memory: sources of rows, files of many kinds, and writing predictions."""
+
+from .arrays import ArraySource
+from .chunked import ChunkedSource
+from .feather import FeatherSource
+from .parquet import ParquetSource
+from .source import Source
+from .table import Table, open
+from .writer import write
+
+__all__ = ["ArraySource", "ChunkedSource", "FeatherSource", "ParquetSource", "Source", "Table", "open", "write"]

@@ -1,0 +1,164 @@
+"""What a fit chooses before it solves: kernel, penalty and centres, each as the estimator's parameters say."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+
+from gyrfalcon import centers as center_rules
+from gyrfalcon.arrays import Points, as_kind, torch_dtype
+from gyrfalcon.kernels import Kernel
+from gyrfalcon.losses import Loss, ResidualLoss
+from gyrfalcon.persistence import pack_points, unpack_points
+from gyrfalcon.tuning.automatic import Data, Learned, learn
+from gyrfalcon.tuning.journal import Journal
+from gyrfalcon.tuning.packing import pack, unpack
+from gyrfalcon.tuning.path import PenaltyPath
+from gyrfalcon.tuning.settings import Tuning
+from gyrfalcon.tuning.settings import read as tuning_settings
+
+from .beginning import Beginning
+from .length_scale import resolve_kernels
+from .monitor import Bar
+
+Array = np.ndarray[Any, Any]
+
+AUTO_PENALTY = 0.01  # over the sum of the weights: a noise of a hundredth of the prior's variance
+SMALL = 5000  # rows that are always searched for repetitions
+
+
+class Choices:
+    """Makes the choices of one fit, in the order in which they draw random numbers: kernel and penalty, then centres.
+
+    What a checkpoint holds of them is taken from there, with the state of the random numbers that it left.
+
+    Parameters
+    ----------
+    estimator : KernelEstimator
+        For its parameters.
+    data : Data
+        Points, targets as the solver gets them, weights.
+    loss : Loss
+    beginning : Beginning
+    """
+
+    def __init__(self, estimator: Any, data: Data, loss: Loss, beginning: Beginning):
+        self.estimator, self.data, self.loss = estimator, data, loss
+        self.random, self.budget, self.checkpoint = beginning.random(), beginning.budget, beginning.checkpoint
+
+    def kernel_and_noise(self) -> Learned:
+        """The kernel and the noise to fit with: tuned if they are to be, or what the parameters say."""
+        estimator, (points, Y, weights) = self.estimator, (self.data.points, self.data.Y, self.data.weights)
+        total = float(points.shape[0] if weights is None else weights.sum())
+        given = None if estimator.penalty == "auto" else float(estimator.penalty) * total
+        kernels = resolve_kernels(estimator.kernel, estimator.length_scale, points, weights, self.random)
+        settings = tuning_settings(estimator.tune)
+        untuned = Learned(kernels[0], AUTO_PENALTY if given is None else given, None, None)
+        # "auto" tunes what was left to it, if it can; an objective that was asked for tunes everything.
+        automatic = estimator.tune == "auto"
+        fixed_penalty = automatic and given is not None
+        left_open = isinstance(estimator.kernel, str) and isinstance(estimator.length_scale, str)
+        fixed_kernel = automatic and not (left_open and kernels[0].positive_definite)
+        if settings is None or (fixed_penalty and fixed_kernel):
+            return untuned
+        if automatic and not kernels[0].positive_definite:
+            return untuned
+        mean = np.average(Y, axis=0, weights=weights) if estimator.fit_intercept else np.zeros(Y.shape[1])
+        spread = math.sqrt(np.average(((Y - mean) ** 2).mean(1), weights=weights))
+        if spread <= 4 * np.finfo(float).eps * max(1.0, float(np.abs(mean).max())):
+            return untuned  # constant targets
+        factor = _curvature(self.loss, Y) / 2  # of the squared loss it is two
+        learned = self._learn(
+            kernels,
+            Data(points, (Y - mean) / spread, weights),
+            settings,
+            noise=None if given is None else given / factor,
+            fixed_penalty=fixed_penalty,
+            fixed_kernel=fixed_kernel,
+        )
+        if learned is None:
+            return untuned
+        return dataclasses.replace(
+            learned, noise=given if given is not None and fixed_penalty else learned.noise * factor
+        )
+
+    def _learn(
+        self, kernels: Sequence[Kernel], data: Data, settings: Tuning | PenaltyPath, **known: Any
+    ) -> Learned | None:
+        checkpoint, journal = self.checkpoint, None
+        if checkpoint is not None:
+            kept = checkpoint.load("tuning")
+            if kept is not None:
+                self.random.bit_generator.state = kept[0].pop("random")
+                return unpack(*kept)
+            journal = Journal(checkpoint.load("evaluations"), partial(checkpoint.keep, "evaluations"))
+            if isinstance(settings, Tuning) and settings.seconds is not None:
+                settings = dataclasses.replace(settings, seconds=max(1e-3, settings.seconds - journal.seconds))
+        steps = getattr(settings, "steps", 0)
+        with Bar("tune", verbose=bool(self.estimator.verbose), total=steps) as bar:
+            learned = learn(
+                kernels,
+                data,
+                settings,
+                **known,
+                n_centers=self._count(),
+                random=self.random,
+                memory_budget=self.budget,
+                callback=bar.step,
+                journal=journal,
+            )
+        packed = None if checkpoint is None or learned is None else pack(learned)
+        if checkpoint is not None and packed is not None:
+            facts, arrays = packed
+            if checkpoint.save("tuning", facts | {"random": self.random.bit_generator.state}, arrays):
+                checkpoint.remove("evaluations")
+        return learned
+
+    def _count(self) -> int:
+        if self.estimator.n_centers != "auto":
+            return int(self.estimator.n_centers)
+        points = self.data.points
+        return center_rules.automatic_count(
+            points.shape[0], torch_dtype(points).itemsize, self.budget, self.data.Y.shape[1]
+        )
+
+    def centers(self, kernel: Kernel, penalty: float) -> tuple[Points, Array | None]:
+        """The centres and, if they are all the distinct rows, which of them each row is (-1: it has no weight)."""
+        wish, points, weights = self.estimator.centers, self.data.points, self.data.weights
+        count = self._count()
+        if isinstance(wish, str) and wish in center_rules.RULES and points.shape[0] <= max(2 * count, SMALL):
+            rows, group = center_rules.distinct(points, weights)
+            if rows.shape[0] <= count:
+                return rows, group
+        checkpoint = self.checkpoint if isinstance(wish, str) or callable(wish) else None
+        kept = None if checkpoint is None else checkpoint.load("centers")
+        if kept is not None:
+            facts, arrays = kept
+            return points if facts["points"] else as_kind(unpack_points(arrays, "centers"), points), None
+        chosen = center_rules.select(
+            wish,
+            kernel,
+            points,
+            count,
+            weights=weights,
+            penalty=penalty,
+            random=self.random,
+            memory_budget=self.budget,
+        )
+        if checkpoint is not None:  # solvers ask whether the centres are the points, not whether they are equal
+            same = chosen is points
+            checkpoint.save("centers", {"points": same}, {} if same else pack_points(chosen, "centers"))
+        return chosen, None
+
+
+def _curvature(loss: Loss, Y: Array) -> float:
+    """The second derivative of a loss where it is most: at the target, or at f = 0 if it is one of margins."""
+    targets = torch.from_numpy(np.ascontiguousarray(Y[:1]))
+    start = targets if isinstance(loss, ResidualLoss) else torch.zeros_like(targets)
+    return float(loss.curvature(start, targets))

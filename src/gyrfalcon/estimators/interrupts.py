@@ -1,0 +1,48 @@
+"""Fits that are cut short: what a user's interrupt keeps, and what an error leaves untouched."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+from gyrfalcon.solvers import Record, Solution, Step
+
+Fit = TypeVar("Fit", bound=Callable[..., Any])
+
+
+class Interrupted(UserWarning):
+    """A fit was interrupted and keeps what it had."""
+
+
+def keeps_the_old_model(fit: Fit) -> Fit:
+    """Whatever ends a fit, an error or an interrupt, leaves the estimator as it was."""
+
+    @functools.wraps(fit)
+    def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
+        before = dict(self.__dict__)
+        try:
+            return fit(self, *args, **kwargs)
+        except BaseException:
+            own = {name for name in self.__dict__ if "callback" not in name}
+            for name in own - before.keys():
+                del self.__dict__[name]
+            self.__dict__.update({name: value for name, value in before.items() if "callback" not in name})
+            raise
+
+    return cast(Fit, wrapped)
+
+
+def what_was_reached(solver: str, step: Step, outputs: int) -> Solution:
+    """The solution of a solver that was interrupted after a step."""
+    message = f"interrupted after {step.iteration} iterations"
+    warnings.warn(f"{message}: the model keeps what it had by then", Interrupted, stacklevel=6)
+    record = Record(
+        solver=solver,
+        iterations=step.iteration,
+        converged=False,
+        message=message,
+        objective=[step.objective / outputs] * outputs,
+    )
+    return Solution(*step.solution(), record)

@@ -1,0 +1,104 @@
+"""Which engine makes the products, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from scipy import sparse
+from torch import Tensor
+
+from gyrfalcon.arrays import to_tensor
+from gyrfalcon.data import ArraySource, Source
+from gyrfalcon.kernels import Kernel
+
+from . import native_engine, sparse_engine
+from .engine import Engine
+from .native_engine import NativeEngine
+from .sparse_engine import SparseEngine
+from .split_engine import SplitEngine
+from .streamed_engine import ChunkEngine, StreamedEngine
+from .torch_engine import TorchEngine
+
+ENGINES = ("native", "torch", "sparse", "streamed")
+
+
+def choose(
+    kernel: Kernel, X: Any, C: Any, device: torch.device, budget: int, wish: str | None, threads: int | None = None
+) -> tuple[Engine, str]:
+    """The engine for points on a device, and the reason; `wish` names one, `threads` are all there are if None."""
+    if sparse.issparse(X):
+        if wish not in (None, "sparse"):
+            raise ValueError(f"engine={wish!r} does not take sparse points: leave engine out")
+        if not sparse_engine.serves(kernel):
+            raise ValueError(f"kernel: {kernel!r} does not take sparse points: convert X with .toarray()")
+        return SparseEngine(kernel, X, C, budget), "X is sparse"
+    if wish == "sparse":
+        raise ValueError("engine='sparse' needs sparse points: convert X with scipy.sparse.csr_array")
+    if isinstance(X, Source):
+        make, why = _dense(kernel, device, None if wish == "streamed" else wish, threads)
+        name = "native" if why is None else "torch"
+        return (
+            StreamedEngine(kernel, X, C, budget, make, device),
+            f"X is read in chunks, each of which goes to the {name} engine" + (f" because {why}" if why else ""),
+        )
+    if wish == "streamed":
+        raise ValueError("engine='streamed' needs rows that are read in chunks: open them with gyrfalcon.data.open")
+    make, why = _dense(kernel, device, wish, threads)
+    return make(kernel, X, C, budget), why or "dense points in main memory"
+
+
+def _dense(
+    kernel: Kernel, device: torch.device, wish: str | None, threads: int | None
+) -> tuple[ChunkEngine, str | None]:
+    """The engine for dense points, and what speaks against the native one if it is another."""
+    if wish == "torch":
+        why = "as asked"
+    elif device.type != "cpu":
+        why = f"X is on {device}"
+    elif native_engine.core is None:
+        why = "the compiled core is not installed"
+    elif not native_engine.serves(kernel):
+        why = "the compiled core has no such kernel"
+    else:
+        return partial(NativeEngine, threads=threads), None
+    if wish == "native":
+        raise ValueError(f"engine='native' cannot serve this: {why}")
+    return TorchEngine, why
+
+
+def split(
+    kernel: Kernel, X: Any, C: Any, budget: int, wish: str | None, devices: Sequence[torch.device]
+) -> tuple[Engine, str]:
+    """Engines on several devices with an equal share of the rows each; X stays in main memory or on disk."""
+    n, count = X.shape[0], len(devices)
+    on_cpu = sum(device.type == "cpu" for device in devices)
+    threads = max(1, torch.get_num_threads() // max(1, on_cpu))
+    parts = []
+    for i, device in enumerate(devices):
+        rows, centers = X[n * i // count : n * (i + 1) // count], C
+        if device.type != "cpu":
+            if sparse.issparse(X):
+                raise ValueError(f"devices: sparse points are served by 'cpu' only, got {str(device)!r}")
+            centers = to_tensor(C).to(device)
+            if not isinstance(X, Source):  # blocks of it are sent one after the other, as if it were on disk
+                array = rows.detach().numpy() if isinstance(rows, Tensor) else rows
+                rows = ArraySource(array, dtype=array.dtype, where="X")
+        parts.append(choose(kernel, rows, centers, device, budget // count, wish, threads)[0])
+    return SplitEngine(parts), f"rows shared by {', '.join(map(str, devices))}"
+
+
+def as_devices(value: Any) -> list[torch.device]:
+    """A list of devices that exist."""
+    if isinstance(value, str) or not isinstance(value, Sequence) or len(value) == 0:
+        raise ValueError(f"devices must be a list of names such as ['cuda:0', 'cuda:1'], got {value!r}")
+    try:
+        devices = [torch.device(name) for name in value]
+    except RuntimeError as error:
+        raise ValueError(f"devices must be names that PyTorch knows, got {value!r}: {error}") from error
+    for device in devices:
+        if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+            raise ValueError(f"devices: there is no {str(device)!r} here, only {torch.cuda.device_count()} of its kind")
+    return devices
