@@ -9,6 +9,7 @@ from pathlib import Path
 from . import (
     checkpoints,
     choice,
+    dask_cluster,
     demo,
     feature_learning,
     gaussian_processes,
@@ -18,10 +19,13 @@ from . import (
     memory,
     mnist,
     objectives,
+    paths,
+    planning,
     precision,
     product,
     regressor,
     report,
+    solver_race,
     sparse,
     stream,
     tabular,
@@ -61,12 +65,20 @@ def main() -> None:
             tuning_step.run()
         case "tabular":
             tabular.run(arguments.quick)
+        case "paths":
+            paths.run(arguments.quick)
         case "tiled":
             tiled.run(arguments.quick)
         case "stream":
             stream.run(arguments.rows, arguments.cache)
+        case "plan":
+            planning.run(arguments.quick, arguments.rows, arguments.cache)
+        case "dask":
+            dask_cluster.run(arguments.rows)
         case "features":
             feature_learning.run(arguments.quick)
+        case "solvers":
+            solver_race.run(arguments.quick)
         case "demo":
             demo.run(arguments.quick)
         case "all":
@@ -114,13 +126,27 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("gpytorch", parents=[quick], help=f"a tuned model beside GPyTorch's SGPR and SVGP; {data}")
     commands.add_parser("tuning_step", help="memory and time of one step of tuning on half a million rows")
     commands.add_parser("tabular", parents=[quick], help="estimators as they come beside gradient boosting")
+    commands.add_parser(
+        "paths", parents=[quick], help="all numbers of centres and penalties beside one direct solve; early stopping"
+    )
     commands.add_parser("tiled", parents=[quick], help="Cholesky and LAUUM of a file, beside LAPACK in memory")
+    commands.add_parser("solvers", parents=[quick], help="falkon, eigenpro and direct solves with equal centres")
     commands.add_parser("features", parents=[quick], help="length scales and input maps learned among noise")
-    trips = commands.add_parser("stream", help="a fit of rows that are read from a Parquet file, beside one in memory")
+    trips = argparse.ArgumentParser(add_help=False)
     trips.add_argument(
         "--rows", type=lambda text: int(float(text)), default=stream.ROWS[-1], help="(default: %(default)s)"
     )
     trips.add_argument("--cache", type=Path, default=stream.CACHE, help="folder for the files (default: %(default)s)")
+    commands.add_parser(
+        "stream", parents=[trips], help="a fit of rows that are read from a Parquet file, beside one in memory"
+    )
+    commands.add_parser(
+        "plan", parents=[quick, trips], help="time and memory of fits as predicted and as measured, over a grid"
+    )
+    cluster = commands.add_parser("dask", help="a fit on two Dask workers of this machine, beside one of them")
+    cluster.add_argument(
+        "--rows", type=lambda text: int(float(text)), default=dask_cluster.ROWS, help="(default: %(default)s)"
+    )
     commands.add_parser("demo", parents=[quick], help="models and products beside their peers, as report/index.html")
     commands.add_parser("all", help="all but objectives, gpytorch and the demo")
     return parser

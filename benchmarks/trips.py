@@ -26,13 +26,18 @@ LENGTH_SCALES = {
     "passengers": 4.0,
     "rain_mm": 4.0,
 }
-_CHUNK = 1 << 17
+CHUNK = 1 << 17
 
 
 def chunks(n: int, seed: int) -> Iterator[dict[str, Array]]:
     """Columns of n trips, a chunk at a time. The first trips of a longer table are those of a shorter one."""
-    for number, start in enumerate(range(0, n, _CHUNK)):
-        yield {name: column[: n - start] for name, column in _trips(np.random.default_rng([seed, number])).items()}
+    for number, start in enumerate(range(0, n, CHUNK)):
+        yield {name: column[: n - start] for name, column in chunk(number, seed).items()}
+
+
+def chunk(number: int, seed: int) -> dict[str, Array]:
+    """Columns of the trips of one chunk, whichever were made before."""
+    return _trips(np.random.default_rng([seed, number]))
 
 
 def write_parquet(path: str | os.PathLike[str], n: int, seed: int = 0) -> None:
@@ -48,13 +53,13 @@ def write_parquet(path: str | os.PathLike[str], n: int, seed: int = 0) -> None:
 
 def _trips(random: np.random.Generator) -> dict[str, Array]:
     hour = (
-        random.choice([8.5, 13.0, 18.5, 22.5], _CHUNK, p=[0.2, 0.3, 0.3, 0.2]) + 2 * random.standard_normal(_CHUNK)
+        random.choice([8.5, 13.0, 18.5, 22.5], CHUNK, p=[0.2, 0.3, 0.3, 0.2]) + 2 * random.standard_normal(CHUNK)
     ) % 24
-    weekday = random.integers(0, 7, _CHUNK)
+    weekday = random.integers(0, 7, CHUNK)
     pickup, dropoff = (_places(random) for _ in range(2))
     # Streets form a grid, and nobody drives less than a few hundred metres.
-    distance = 0.3 + np.abs(pickup - dropoff).sum(1) * random.lognormal(0.1, 0.1, _CHUNK)
-    rain = np.where(random.random(_CHUNK) < 0.15, random.exponential(3.0, _CHUNK), 0.0)
+    distance = 0.3 + np.abs(pickup - dropoff).sum(1) * random.lognormal(0.1, 0.1, CHUNK)
+    rain = np.where(random.random(CHUNK) < 0.15, random.exponential(3.0, CHUNK), 0.0)
     rush = np.exp(-((hour - 8.5) ** 2) / 4) + 1.2 * np.exp(-((hour - 17.5) ** 2) / 6)
     centre = np.exp(-((pickup**2).sum(1) + (dropoff**2).sum(1)) / 50)
     speed = 32 / (1 + np.where(weekday < 5, rush, 0.3 * rush) * (0.3 + centre) + 0.05 * rain) + 8 * np.tanh(
@@ -62,13 +67,13 @@ def _trips(random: np.random.Generator) -> dict[str, Array]:
     )
     minutes = 1.5 + 60 * distance / speed
     # Most trips take about what they should and some much longer: jams, detours, meters left running.
-    noise = 0.15 * random.standard_normal(_CHUNK) + random.exponential(0.12, _CHUNK)
-    columns = (hour, weekday, distance, *pickup.T, *dropoff.T, random.geometric(0.7, _CHUNK).clip(max=6), rain)
+    noise = 0.15 * random.standard_normal(CHUNK) + random.exponential(0.12, CHUNK)
+    columns = (hour, weekday, distance, *pickup.T, *dropoff.T, random.geometric(0.7, CHUNK).clip(max=6), rain)
     return dict(zip(LENGTH_SCALES, columns, strict=True)) | {TARGET: np.log(minutes) + noise}
 
 
 def _places(random: np.random.Generator) -> Array:
     """Around the middle of a town, or at its airport."""
-    town = random.standard_normal((_CHUNK, 2)) * [2.5, 6.0]
-    airport = np.array([14.0, -9.0]) + 0.3 * random.standard_normal((_CHUNK, 2))
-    return np.where(random.random((_CHUNK, 1)) < 0.08, airport, town)
+    town = random.standard_normal((CHUNK, 2)) * [2.5, 6.0]
+    airport = np.array([14.0, -9.0]) + 0.3 * random.standard_normal((CHUNK, 2))
+    return np.where(random.random((CHUNK, 1)) < 0.08, airport, town)

@@ -11,9 +11,11 @@ from . import centers, data, kernels, losses, solvers, tuning
 from .estimators import Falkon, KernelClassifier, KernelRegressor, LogisticFalkon
 from .matrix import KernelMatrix, Plan
 from .persistence import load
+from .planning import FitPlan, plan
 
 __all__ = [
     "Falkon",
+    "FitPlan",
     "KernelClassifier",
     "KernelMatrix",
     "KernelRegressor",
@@ -25,6 +27,7 @@ __all__ = [
     "kernels",
     "load",
     "losses",
+    "plan",
     "solvers",
     "tuning",
 ]

@@ -9,6 +9,7 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
+from gyrfalcon.data.dask_source import DaskSource, is_dask
 from gyrfalcon.data.source import Source
 
 Dense: TypeAlias = np.ndarray[Any, Any] | Tensor
@@ -22,8 +23,10 @@ def as_points(value: Any, name: str) -> Any:
     """A finite float32 or float64 matrix: array, tensor, CSR or Source; nothing is copied unless it must be.
 
     Integers and booleans become float64. Anything with `__array__` (lists, data frames) is read as an array. A source
-    of rows passes as it is: it checks its chunks whenever they are read.
+    of rows passes as it is: it checks its chunks whenever they are read. A Dask collection becomes one.
     """
+    if is_dask(value):
+        return DaskSource(value)
     if isinstance(value, Source):
         return value
     points = _as_matrix(value, name)

@@ -33,6 +33,21 @@ def test_both_factors_of_one_buffer(m, weighted):
             np.testing.assert_allclose(method(vectors), answer, rtol=1e-8, atol=1e-10 * np.abs(answer).max())
 
 
+@pytest.mark.parametrize("m", [1, 5, 257])
+def test_the_second_factor_from_a_matrix_that_is_given(m):
+    K, G, vectors = positive(m), positive(m, seed=1), np.random.default_rng(2).normal(size=(m, 3))
+    pair = TrianglePair(K.copy(order="F"), penalty=0.3, jitter=1e-3)
+    pair.refactor_from(G.copy(), 0.2)
+    inverse = np.linalg.inv(np.linalg.cholesky(K + 1e-3 * np.eye(m)).T)
+    A = np.linalg.cholesky(inverse.T @ G @ inverse + 0.2 * np.eye(m)).T
+    np.testing.assert_allclose(pair.multiply_a(vectors), A @ vectors, rtol=1e-7, atol=1e-8 * np.abs(A).max())
+    np.testing.assert_allclose(pair.multiply_t(pair.solve_t(vectors)), vectors, rtol=1e-8)
+    pair.refactor(0.3)
+    np.testing.assert_array_equal(
+        pair.solve_a(vectors), TrianglePair(K.copy(order="F"), penalty=0.3, jitter=1e-3).solve_a(vectors)
+    )
+
+
 def test_the_matrix_itself_is_the_only_buffer():
     K = np.asfortranarray(positive(40))
     assert TrianglePair(K, 0.1, 0.0).buffer is K

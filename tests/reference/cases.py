@@ -4,12 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import dask.array as da
 import numpy as np
 import torch
 from scipy import sparse
 
 from gyrfalcon import kernels
-from gyrfalcon.data import ArraySource
+from gyrfalcon.data import ArraySource, DaskSource
 from gyrfalcon.matrix import native_engine, sparse_engine
 
 DTYPES = (np.float32, np.float64)
@@ -115,6 +116,11 @@ def _some(kernel):
     return isinstance(kernel, kernels.Gaussian | kernels.Polynomial | kernels.Sum)
 
 
+def _two(kernel):
+    """The same for an engine that takes milliseconds for whatever is asked."""
+    return isinstance(kernel, kernels.Gaussian | kernels.Polynomial) and isinstance(kernel.length_scale, float)
+
+
 class _SmallChunks(ArraySource):
     """Chunks so small that even the matrices of tests have some, the last of them shorter."""
 
@@ -126,12 +132,24 @@ def _in_small_chunks(array):
     return _SmallChunks(array, dtype=array.dtype)
 
 
+class _SmallParts(DaskSource):
+    """Partitions that are not joined, for the same reason."""
+
+    def task_rows(self):
+        return 1
+
+
+def _in_small_parts(array):
+    return _SmallParts(da.from_array(array, chunks=(max(16, len(array) // 6), -1)))
+
+
 ENGINES = {
     "native": Route("native", serves=native_engine.serves),
     "torch": Route("torch"),
     "sparse": Route("sparse", X=sparse.csr_array, C=sparse.csr_array, serves=sparse_engine.serves),
     "sparse_with_dense": Route("sparse", X=sparse.csr_array, serves=sparse_engine.serves),
     "streamed": Route("streamed", X=_in_small_chunks, serves=_some),
+    "dask": Route("dask", X=_in_small_parts, serves=_two),
     "split": Route(None, ("cpu", "cpu", "cpu"), serves=_some),
 }
 if torch.cuda.is_available():

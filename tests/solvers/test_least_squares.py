@@ -58,6 +58,38 @@ def test_agrees_with_the_dense_minimiser(solver, kernel, intercept, weighted, pe
 
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_sample_of_many_rows_saves_iterations(intercept, weighted, dtype, monkeypatch):
+    """The answer is the same."""
+    X, C, Y, w = data(n=4000, m=40, dtype=dtype)
+    K = KernelMatrix(gk.Gaussian(1.0), *tensors(X, C))
+    weights = torch.from_numpy(w)[:, None] if weighted else None
+
+    def solve(tolerance):
+        problem = LeastSquares(K, torch.from_numpy(Y), 1e-6, weights, intercept)
+        found = falkon(problem, tolerance=tolerance, max_iterations=300)
+        return found.record, (K.widened() @ found.coefficients + found.intercept).numpy()
+
+    (quick, _), (_, found) = solve(1e-3), solve(1e-12)
+    monkeypatch.setitem(falkon.__globals__, "sample_rows", lambda n, m: None)
+    (slow, _), (_, expected) = solve(1e-3), solve(1e-12)
+    assert quick.iterations <= 0.7 * slow.iterations
+    assert np.linalg.norm(found - expected) <= (1e-6 if dtype == np.float64 else 1e-4) * np.linalg.norm(expected)
+
+
+def test_rows_of_no_weight_are_no_sample():
+    X, C, Y, _ = data(n=4000, m=40)
+    w = np.zeros((4000, 1))
+    w[7::13] = 1.0  # none of them is among those that are looked at
+    K = KernelMatrix(gk.Gaussian(1.0), *tensors(X, C))
+    found = falkon(LeastSquares(K, torch.from_numpy(Y), 1e-4, torch.from_numpy(w)), tolerance=1e-13, max_iterations=400)
+    few = KernelMatrix(gk.Gaussian(1.0), *tensors(X[7::13], C))
+    expected = direct(LeastSquares(few, torch.from_numpy(Y[7::13]), 1e-4))
+    assert (K @ (found.coefficients - expected.coefficients)).abs().max() <= 1e-6
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
 def test_exact_agrees_with_the_dense_minimiser(intercept, weighted):
     X, _, Y, w = data(n=80)
     kernel = KERNELS[0]

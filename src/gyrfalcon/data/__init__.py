@@ -2,10 +2,21 @@
 
 from .arrays import ArraySource
 from .chunked import ChunkedSource
+from .dask_source import DaskSource
 from .feather import FeatherSource
 from .parquet import ParquetSource
 from .source import Source
 from .table import Table, open
 from .writer import write
 
-__all__ = ["ArraySource", "ChunkedSource", "FeatherSource", "ParquetSource", "Source", "Table", "open", "write"]
+__all__ = [
+    "ArraySource",
+    "ChunkedSource",
+    "DaskSource",
+    "FeatherSource",
+    "ParquetSource",
+    "Source",
+    "Table",
+    "open",
+    "write",
+]

@@ -103,12 +103,16 @@ class Source(ABC):
         return read_ahead((some, through(chunk)) for some, chunk in chunks)
 
     def __getitem__(self, rows: slice) -> Source:
+        named = self._checked_slice(rows)
+        return View(self, named.start, named.stop, self.dtype)
+
+    def _checked_slice(self, rows: slice) -> slice:
         if not isinstance(rows, slice):
             raise TypeError(f"a source takes slices of rows, got {rows!r}: use .take for single ones")
         start, stop, step = rows.indices(len(self))
         if step != 1:
             raise ValueError(f"a source takes slices of step 1, got {rows}: use .take")
-        return View(self, start, max(start, stop), self.dtype)
+        return slice(start, max(start, stop))
 
     def astype(self, dtype: Any, copy: bool = False) -> Source:
         """The same numbers in another type. What was rounded to float32 stays so."""
@@ -116,15 +120,10 @@ class Source(ABC):
 
     def take(self, indices: Any) -> Array:
         """Those rows, in the order asked for, gathered in one pass."""
-        wanted = np.asarray(indices)
-        if wanted.ndim != 1 or (len(wanted) and wanted.dtype.kind not in "iu"):
-            raise TypeError(f"indices must be a vector of integers, got {wanted.dtype} of shape {wanted.shape}")
+        wanted = self._checked_indices(indices)
         out = np.empty((len(wanted), self.shape[1]), dtype=self.dtype)
         if len(wanted) == 0:
             return out
-        wanted = np.where(wanted < 0, wanted + len(self), wanted)
-        if wanted.min() < 0 or wanted.max() >= len(self):
-            raise IndexError(f"indices must lie in [{-len(self)}, {len(self)}), got {np.asarray(indices)}")
         order = np.argsort(wanted, kind="stable")
         ascending = wanted[order]
         with contextlib.closing(self.chunks(int(ascending[0]), int(ascending[-1]) + 1)) as chunks:
@@ -132,6 +131,16 @@ class Source(ABC):
                 here = slice(*np.searchsorted(ascending, [rows.start, rows.stop]))
                 out[order[here]] = chunk[ascending[here] - rows.start]
         return out
+
+    def _checked_indices(self, indices: Any) -> Array:
+        """Row numbers counted from the first row."""
+        wanted = np.asarray(indices)
+        if wanted.ndim != 1 or (len(wanted) and wanted.dtype.kind not in "iu"):
+            raise TypeError(f"indices must be a vector of integers, got {wanted.dtype} of shape {wanted.shape}")
+        wanted = np.where(wanted < 0, wanted + len(self), wanted)
+        if len(wanted) and (wanted.min() < 0 or wanted.max() >= len(self)):
+            raise IndexError(f"indices must lie in [{-len(self)}, {len(self)}), got {np.asarray(indices)}")
+        return wanted
 
     def to_array(self) -> Array:
         """All rows in memory."""

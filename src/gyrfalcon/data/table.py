@@ -12,6 +12,7 @@ import numpy as np
 from . import csv_file
 from .arrays import ArraySource
 from .chunked import ChunkedSource
+from .dask_source import DaskSource, is_dask
 from .feather import FeatherSource
 from .npy import open_npy, pages_of
 from .parquet import ParquetSource
@@ -39,17 +40,17 @@ def open(
     dtype: Any = np.float32,
     cache: str | os.PathLike[str] | None = None,
 ) -> Table:
-    """Open a file, an array on disk or a collection of chunks, however large.
+    """Open a file, an array on disk, a Dask collection or a collection of chunks, however large.
 
-    Features are read anew in every pass. Targets and weights are read once and kept in memory: that is one number per
-    row and output.
+    Features are read anew in every pass, or stay with the workers of a Dask cluster. Targets and weights are read once
+    and kept in memory: that is one number per row and output.
 
     Parameters
     ----------
     data : path, array or chunks
         The path of a Parquet, Feather (Arrow IPC), .npy, Zarr or CSV file; anything with a shape that is sliced by rows
         (memory map, Zarr array, HDF5 dataset); a collection of chunks or a function that returns an iterator of them,
-        each X, (X, y) or (X, y, weights). A CSV file is converted to Parquet once.
+        each X, (X, y) or (X, y, weights); a Dask array or data frame. A CSV file is converted to Parquet once.
     target : str or int, or several, optional
         The columns to predict, by name, or by number where columns have none. They may hold text.
     weight : str or int, optional
@@ -93,6 +94,8 @@ def open(
 def _source(data: Any, features: Any, without: Sequence[Any], dtype: Any, cache: Any) -> Source:
     if isinstance(data, str | os.PathLike):
         return _of_path(os.fspath(data), features, without, dtype, cache)
+    if is_dask(data):
+        return DaskSource(data, features, without, dtype)
     if isinstance(data, Source) or (not hasattr(data, "shape") and (callable(data) or hasattr(data, "__iter__"))):
         if features is not None or without:
             raise ValueError("target, weight and features name columns of files and arrays: chunks come as (X, y)")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 import numbers
 import os
@@ -18,8 +19,10 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from gyrfalcon import centers as center_rules
+from gyrfalcon import data
 from gyrfalcon.arrays import Points, as_kind, as_points, device_of, to_tensor, torch_dtype
 from gyrfalcon.centers.rows import take
+from gyrfalcon.data import Source, Table
 from gyrfalcon.kernels import Kernel
 from gyrfalcon.losses import Loss, Squared
 from gyrfalcon.matrix import KernelMatrix
@@ -28,7 +31,7 @@ from gyrfalcon.solvers import LeastSquares, Record, Risk, Solution, automatic
 from gyrfalcon.solvers.falkon import ROUNDING_SHARE
 from gyrfalcon.solvers.problem import as_numpy
 from gyrfalcon.tuning import Grid, Trace
-from gyrfalcon.tuning.automatic import Data
+from gyrfalcon.tuning.rows import Data
 from gyrfalcon.tuning.settings import read as tuning_settings
 
 from .beginning import Beginning
@@ -38,10 +41,12 @@ from .data import read_points
 from .interrupts import what_was_reached
 from .monitor import Monitor
 from .resuming import resume_solve
+from .streams import is_stream
 
 Array = np.ndarray[Any, Any]
 
 WIDE_ROWS = 1 << 16  # rows converted to float64 together
+_METHODS = ("predict", "predict_proba", "predict_log_proba", "decision_function")
 
 
 class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
@@ -77,6 +82,7 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
     n_iter_: int
     n_features_in_: int
     _output_container: str | None = None
+    _target_names: list[str] | None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -102,11 +108,17 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
 
     def _read(self, X: Any, *, reset: bool) -> Points:
         points = read_points(self, X, reset=reset)
-        if self.device is not None and torch.device(self.device) != device_of(points):
+        if self._devices(points) is None and self.device is not None and torch.device(self.device) != device_of(points):
             if sparse.issparse(points):
                 raise ValueError(f"device={self.device!r} does not take sparse X: leave device out")
             points = to_tensor(points).to(self.device)
         return points
+
+    def _devices(self, points: Points) -> list[Any] | None:
+        """The devices that share the rows, if they are not all on one: blocks of rows go there, X stays where it is."""
+        if isinstance(self.device, list | tuple):
+            return list(self.device)
+        return [self.device] if self.device is not None and isinstance(points, Source) else None
 
     def _check_parameters(self) -> None:
         if self.solver not in ("auto", *automatic.SOLVERS):
@@ -147,6 +159,10 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
         kept = np.sort(kept)
         part = None if weights is None else weights[held_rows]
         held_out = (take(points, held_rows), y[held_rows], part)
+        if isinstance(points, Source):  # the others are not to be gathered in memory
+            weights = np.ones(len(y)) if weights is None else weights.copy()
+            weights[held_rows] = 0.0
+            return points, y, weights, held_out
         return take(points, kept), y[kept], None if weights is None else weights[kept], held_out
 
     def _fit_outputs(
@@ -254,7 +270,9 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
         dtype, device = torch_dtype(points), device_of(points)
         targets = torch.from_numpy(np.ascontiguousarray(Y)).to(device, dtype)
         w = None if weights is None else torch.from_numpy(weights / weights.max())[:, None].to(device, dtype)
-        matrix = KernelMatrix(kernel, points, None if points is C else C, memory_budget=budget)
+        matrix = KernelMatrix(
+            kernel, points, None if points is C else C, memory_budget=budget, devices=self._devices(points)
+        )
         if isinstance(loss, Squared):
             return LeastSquares(matrix, targets, penalty, w, self.fit_intercept, floor=floor)
         return Risk(matrix, targets, penalty, loss, w, self.fit_intercept)
@@ -271,14 +289,17 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
     def _outputs(self, X: Any) -> Array:
         """f at the rows of X, of shape (n, t), in float64."""
         check_is_fitted(self)
-        return self._evaluate(as_kind(read_points(self, X, reset=False), self.centers_))
+        points = read_points(self, X, reset=False)
+        if isinstance(points, Source):
+            return np.concatenate([self._evaluate(as_kind(chunk, self.centers_)) for _, chunk in points.chunks()])
+        return self._evaluate(as_kind(points, self.centers_))
 
     def _evaluate(self, points: Points, memory_budget: int | None = None) -> Array:
         coefficients = self.coefficients_.reshape(len(self.coefficients_), -1)
         peak = float(np.abs(coefficients).max(initial=0.0))
         scale = math.ldexp(1.0, math.frexp(peak)[1] - 1) if peak > 0 else 1.0  # so that float32 holds them all
         budget = self.memory_budget if memory_budget is None else memory_budget
-        K = KernelMatrix(self.kernel_, points, self.centers_, memory_budget=budget)
+        K = KernelMatrix(self.kernel_, points, self.centers_, memory_budget=budget, devices=self._devices(points))
         V = torch.from_numpy(coefficients / scale).to(K.device)
         if K.dtype == torch.float32 and self._needs_float64(coefficients):
             blocks = [slice(start, start + WIDE_ROWS) for start in range(0, K.shape[0], WIDE_ROWS)]
@@ -296,6 +317,42 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
     def _unit(self) -> Any:
         """What one is, for the solver, in units of the targets."""
         return 1.0
+
+    def write_predictions(self, X: Any, path: str | os.PathLike[str], *, method: str = "predict") -> int:
+        """Write predictions for data of any size to a file, chunk by chunk; returns the number of rows.
+
+        Parameters
+        ----------
+        X : path, Source, Dask collection, or whatever `predict` takes
+            Of a file with named columns those of the fit are read; there may be others.
+        path : path
+            Ends in .parquet, .feather, .csv or .npy. It appears when it is complete.
+        method : str
+            "predict", or of a classifier "predict_proba", "predict_log_proba" or "decision_function".
+
+        Examples
+        --------
+        >>> import numpy as np, gyrfalcon as gf, tempfile
+        >>> X = np.arange(6.0)[:, None]
+        >>> model = gf.KernelRegressor().fit(X, X[:, 0])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     np.save(f"{folder}/new.npy", X)
+        ...     model.write_predictions(f"{folder}/new.npy", f"{folder}/predicted.npy")
+        6
+        """
+        check_is_fitted(self)
+        if not callable(getattr(self, method, None)) or method not in _METHODS:
+            raise ValueError(f"method must be one of {_METHODS} that {type(self).__name__} has, got {method!r}")
+        source: Any = X
+        if is_stream(X) and not isinstance(X, Source):
+            known = getattr(self, "feature_names_in_", None)
+            source = X.X if isinstance(X, Table) else data.open(X, features=None if known is None else list(known)).X
+        step = source.chunk_rows() if isinstance(source, Source) else WIDE_ROWS
+        rows = len(source) if hasattr(source, "__len__") else source.shape[0]
+        parts = (np.asarray(getattr(self, method)(source[a : min(rows, a + step)])) for a in range(0, rows, step))
+        first = next(parts)
+        names = [*(self._target_names or ["y"])] if first.ndim == 1 else self._names(first.shape[1])
+        return data.write(path, names, itertools.chain([first], parts))
 
     # Model files.
 

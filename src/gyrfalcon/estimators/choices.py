@@ -13,13 +13,15 @@ import torch
 
 from gyrfalcon import centers as center_rules
 from gyrfalcon.arrays import Points, as_kind, torch_dtype
+from gyrfalcon.data import Source
 from gyrfalcon.kernels import Kernel
 from gyrfalcon.losses import Loss, ResidualLoss
 from gyrfalcon.persistence import pack_points, unpack_points
-from gyrfalcon.tuning.automatic import Data, Learned, learn
+from gyrfalcon.tuning.automatic import Learned, learn
 from gyrfalcon.tuning.journal import Journal
 from gyrfalcon.tuning.packing import pack, unpack
 from gyrfalcon.tuning.path import PenaltyPath
+from gyrfalcon.tuning.rows import Data
 from gyrfalcon.tuning.settings import Tuning
 from gyrfalcon.tuning.settings import read as tuning_settings
 
@@ -30,6 +32,7 @@ from .monitor import Bar
 Array = np.ndarray[Any, Any]
 
 AUTO_PENALTY = 0.01  # over the sum of the weights: a noise of a hundredth of the prior's variance
+_BLOCK = 1 << 18  # rows of targets looked at together
 SMALL = 5000  # rows that are always searched for repetitions
 
 
@@ -70,13 +73,13 @@ class Choices:
         if automatic and not kernels[0].positive_definite:
             return untuned
         mean = np.average(Y, axis=0, weights=weights) if estimator.fit_intercept else np.zeros(Y.shape[1])
-        spread = math.sqrt(np.average(((Y - mean) ** 2).mean(1), weights=weights))
+        spread = _spread(Y, mean, weights)
         if spread <= 4 * np.finfo(float).eps * max(1.0, float(np.abs(mean).max())):
             return untuned  # constant targets
         factor = _curvature(self.loss, Y) / 2  # of the squared loss it is two
         learned = self._learn(
             kernels,
-            Data(points, (Y - mean) / spread, weights),
+            Data(points, Y, weights, mean, spread),
             settings,
             noise=None if given is None else given / factor,
             fixed_penalty=fixed_penalty,
@@ -132,7 +135,8 @@ class Choices:
         """The centres and, if they are all the distinct rows, which of them each row is (-1: it has no weight)."""
         wish, points, weights = self.estimator.centers, self.data.points, self.data.weights
         count = self._count()
-        if isinstance(wish, str) and wish in center_rules.RULES and points.shape[0] <= max(2 * count, SMALL):
+        few = points.shape[0] <= max(2 * count, SMALL) and not isinstance(points, Source)
+        if isinstance(wish, str) and wish in center_rules.RULES and few:
             rows, group = center_rules.distinct(points, weights)
             if rows.shape[0] <= count:
                 return rows, group
@@ -155,6 +159,17 @@ class Choices:
             same = chosen is points
             checkpoint.save("centers", {"points": same}, {} if same else pack_points(chosen, "centers"))
         return chosen, None
+
+
+def _spread(Y: Array, mean: Array, weights: Array | None) -> float:
+    """The root of the mean of (Y - mean)², without a copy of Y."""
+    total, count = 0.0, 0.0
+    for start in range(0, len(Y), _BLOCK):
+        rows = slice(start, start + _BLOCK)
+        squares = np.square(Y[rows] - mean).mean(1)
+        w = np.ones(len(squares)) if weights is None else weights[rows]
+        total, count = total + float(w @ squares), count + float(w.sum())
+    return math.sqrt(total / count)
 
 
 def _curvature(loss: Loss, Y: Array) -> float:

@@ -20,6 +20,7 @@ from .beginning import begin
 from .callbacks import with_callbacks
 from .data import hand_back, names_of, read_labels, read_weights
 from .interrupts import keeps_the_old_model
+from .streams import opened
 
 Array = np.ndarray[Any, Any]
 
@@ -120,20 +121,41 @@ verbose
 
     @with_callbacks  # type: ignore[untyped-decorator]
     @keeps_the_old_model
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, X_val: Any = None, y_val: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        target: Any = None,
+        weight: Any = None,
+        features: Any = None,
+        X_val: Any = None,
+        y_val: Any = None,
+    ) -> Self:
         """Fit the classifier.
 
         Parameters
         ----------
-        X : array, data frame, tensor or sparse matrix of shape (n, d)
+        X : array, data frame, tensor or sparse matrix of shape (n, d), or data larger than memory
+            The path of a Parquet, Feather, Zarr, .npy or CSV file, a function that gives an iterator of chunks, what
+            `gyrfalcon.data.open` returns, or a Dask array or frame. Rows are read in every pass; targets are kept.
         y : array, series or tensor of shape (n,)
             Labels of any kind.
         sample_weight : array of shape (n,), optional
             A row of weight two counts like two rows.
+        target : str or int, or several, optional
+            The columns of X to predict, if X is a file or a Dask frame; y is left out then.
+        weight : str or int, optional
+            The column of the weights, instead of `sample_weight`.
+        features : sequence of str or int, optional
+            The columns to predict from; all others if not given.
         X_val, y_val : optional
             Validation data: watched, and used for early stopping if that is on.
         """
         self._check_parameters()
+        named = {"target": target, "weight": weight, "features": features}
+        X, y, sample_weight = opened(X, y, sample_weight, **named)
         points = self._read(X, reset=True)
         labels = read_labels(y, rows=points.shape[0])
         check_classification_targets(labels)
@@ -146,9 +168,10 @@ verbose
         if len(self.classes_) < 2:
             raise ValueError(f"y has one class only, {self.classes_[0]!r}: a classifier needs two")
         self._coding, self._fitted_loss = self._code_and_loss()
-        self._target_names = names_of(y)
+        self._target_names = names_of(y, target)
         validation = None
         if X_val is not None:
+            X_val, y_val, _ = opened(X_val, y_val, None, **named)
             held = self._read(X_val, reset=False)
             validation = held, read_labels(y_val, rows=held.shape[0]), None
         given: dict[str, Any] = {"y": labels, "sample_weight": weights}
@@ -283,7 +306,7 @@ verbose
             scores = (1 + (k - 1) * scores) / k
         return nearest_probabilities(scores)
 
-    def _names(self) -> list[str]:
+    def _names(self, outputs: int | None = None) -> list[str]:
         return [str(label) for label in self.classes_]
 
     def _type(self) -> np.dtype[Any]:

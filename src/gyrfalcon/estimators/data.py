@@ -14,12 +14,18 @@ from sklearn.utils.validation import _check_sample_weight, check_array, column_o
 from torch import Tensor
 
 from gyrfalcon.arrays import Points, as_points
+from gyrfalcon.data import Source
+
+from .streams import is_stream, read_stream
 
 Array = np.ndarray[Any, Any]
 
 
 def read_points(estimator: BaseEstimator, X: Any, *, reset: bool) -> Points:
-    """X as finite float32 or float64 points, checked as scikit-learn does; tensors stay on their device."""
+    """X as finite float32 or float64 points, checked as scikit-learn does; tensors stay on their device, and what is
+    too large for memory stays where it is."""
+    if is_stream(X):
+        return read_stream(estimator, X, reset=reset)
     if not isinstance(X, Tensor) or X.ndim != 2 or 0 in X.shape:  # scikit-learn's own words for the last two
         points = validate_data(estimator, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=reset)
         return sparse.csr_array(points) if sparse.issparse(points) else points
@@ -30,7 +36,7 @@ def read_points(estimator: BaseEstimator, X: Any, *, reset: bool) -> Points:
     return as_points(tensor, "X")
 
 
-def _header(tensor: Tensor) -> Array:
+def _header(tensor: Tensor | Source) -> Array:
     """An array of the same shape that takes no memory: for counting features."""
     return np.broadcast_to(np.zeros(1), tuple(tensor.shape))
 
@@ -69,7 +75,7 @@ def read_weights(sample_weight: Any, X: Points) -> Array | None:
     if isinstance(sample_weight, Tensor):
         sample_weight = sample_weight.detach().cpu().numpy()
     weights: Array = _check_sample_weight(
-        sample_weight, _header(X) if isinstance(X, Tensor) else X, dtype=np.float64, ensure_non_negative=True
+        sample_weight, _header(X) if isinstance(X, Tensor | Source) else X, dtype=np.float64, ensure_non_negative=True
     )
     if not weights.any():
         raise ValueError("sample_weight is all zeros: at least one row must count")
@@ -104,8 +110,10 @@ def kind_of(X: Any) -> str:
     return "numpy"
 
 
-def names_of(y: Any) -> list[str] | None:
-    """The names that a series or a frame of targets carries."""
+def names_of(y: Any, target: Any = None) -> list[str] | None:
+    """The names that a series or a frame of targets carries, or those of the columns it was read from."""
+    if target is not None:
+        return [str(name) for name in ([target] if isinstance(target, str | int) else target)]
     if kind_of(y) != "numpy":
         return [str(name) for name in y.columns] if hasattr(y, "columns") else None
     name = getattr(y, "name", None)

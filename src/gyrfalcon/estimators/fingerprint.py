@@ -82,7 +82,7 @@ def _add_rows(found: Any, rows: Any) -> None:
     if rows.dtype == object:
         found.update(repr(rows.tolist()).encode())
         return
-    if rows.ndim == 0:
+    if len(rows.shape) == 0:
         found.update(repr(rows.tolist()).encode())
         return
     count = len(rows)

@@ -13,12 +13,15 @@ from scipy import sparse
 from torch import Tensor
 
 from gyrfalcon.arrays import Points, to_tensor
+from gyrfalcon.centers.rows import stand_in
+from gyrfalcon.data import Source
 from gyrfalcon.kernels import Function, Gaussian, Kernel, Matern, from_name
 from gyrfalcon.kernels.dot import DotKernel
 from gyrfalcon.kernels.names import NAMES
 
 Array = np.ndarray[Any, Any]
 
+SAMPLED = 100_000  # rows of a source that spreads are taken of
 PAIRS_FROM = 1000  # rows whose distances the median is taken of
 _CHUNK = 1 << 20  # entries looked at together
 _TINY, _HUGE = 1e-300, 1e300
@@ -38,6 +41,8 @@ def resolve_kernels(
     if not isinstance(kernel, str) or kernel not in ("auto", *NAMES):
         raise ValueError(f"kernel must be 'auto', a kernel, a function or one of {sorted(NAMES)}, got {kernel!r}")
     if automatic:
+        if isinstance(X, Source):
+            X, weights = stand_in(X, weights, SAMPLED, random)
         dot = kernel != "auto" and issubclass(NAMES[kernel], DotKernel)
         scale = automatic_length_scale(X, weights, random, dot=dot)
     else:

@@ -23,6 +23,7 @@ from .callbacks import with_callbacks
 from .data import hand_back, names_of, read_points, read_targets, read_weights
 from .interrupts import keeps_the_old_model
 from .posterior import Posterior
+from .streams import opened
 
 Array = np.ndarray[Any, Any]
 
@@ -70,7 +71,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
         Whether the next `fit` begins from this one's coefficients, with its kernel and centres.
     tune : "auto", None, str, Objective, Tuning or PenaltyPath
         How what is "auto" is learned; None for not at all, the name of an objective to tune everything by it, "map" to
-        learn a linear map of the inputs. On at most 3,000 rows, unless a `Tuning` says otherwise.
+        learn a linear map of the inputs. On at most 4,500 rows, unless a `Tuning` says otherwise.
     uncertainty : "auto" or bool
         Whether to keep what `predict(return_std=True)` needs, an m × m matrix. "auto" keeps it when the solver makes
         it anyway (exact and direct); True makes it with one more pass over the data.
@@ -165,15 +166,34 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
 
     @with_callbacks  # type: ignore[untyped-decorator]
     @keeps_the_old_model
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, X_val: Any = None, y_val: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        target: Any = None,
+        weight: Any = None,
+        features: Any = None,
+        X_val: Any = None,
+        y_val: Any = None,
+    ) -> Self:
         """Fit the regression.
 
         Parameters
         ----------
-        X : array, data frame, tensor or sparse matrix of shape (n, d)
+        X : array, data frame, tensor or sparse matrix of shape (n, d), or data larger than memory
+            The path of a Parquet, Feather, Zarr, .npy or CSV file, a function that gives an iterator of chunks, what
+            `gyrfalcon.data.open` returns, or a Dask array or frame. Rows are read in every pass; targets are kept.
         y : array, series or tensor of shape (n,) or (n, t)
         sample_weight : array of shape (n,), optional
             A row of weight two counts like two rows.
+        target : str or int, or several, optional
+            The columns of X to predict, if X is a file or a Dask frame; y is left out then.
+        weight : str or int, optional
+            The column of the weights, instead of `sample_weight`.
+        features : sequence of str or int, optional
+            The columns to predict from; all others if not given.
         X_val, y_val : optional
             Validation data: watched, and used for early stopping if that is on.
         """
@@ -181,11 +201,14 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
         if self.uncertainty not in ("auto", True, False):
             raise ValueError(f"uncertainty must be 'auto', True or False, got {self.uncertainty!r}")
         loss = self._loss()
+        named = {"target": target, "weight": weight, "features": features}
+        X, y, sample_weight = opened(X, y, sample_weight, **named)
         points = self._read(X, reset=True)
         targets = read_targets(y, rows=points.shape[0])
         weights = read_weights(sample_weight, points)
         validation = None
         if X_val is not None:
+            X_val, y_val, _ = opened(X_val, y_val, None, **named)
             held = self._read(X_val, reset=False)
             validation = held, read_targets(y_val, rows=held.shape[0]), None
         given: dict[str, Any] = {"y": targets, "sample_weight": weights}
@@ -200,7 +223,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
         mean, scale = _location_and_scale(columns, weights, centered=self.fit_intercept)
         if not isinstance(loss, Squared):
             scale = np.ones_like(scale)  # the loss has a scale of its own
-        self._location, self._scale, self._target_names = mean, scale, names_of(y)
+        self._location, self._scale, self._target_names = mean, scale, names_of(y, target)
         narrow = points.dtype in (np.float32, torch.float32) and getattr(y, "dtype", None) in _NARROW
         self._output_type = np.dtype(np.float32 if narrow else np.float64)
 
@@ -214,9 +237,11 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
             squares = np.average(((values - truth.reshape(values.shape)) / scale) ** 2, axis=0, weights=w)
             return float((np.sqrt(squares) * scale).mean())
 
+        Y = columns - mean
+        Y /= scale
         self._fit_outputs(
             points,
-            (columns - mean) / scale,
+            Y,
             weights,
             loss=loss,
             beginning=beginning,

@@ -11,10 +11,11 @@ from scipy import sparse
 from torch import Tensor
 
 from gyrfalcon.arrays import to_tensor
-from gyrfalcon.data import ArraySource, Source
+from gyrfalcon.data import ArraySource, DaskSource, Source
 from gyrfalcon.kernels import Kernel
 
 from . import native_engine, sparse_engine
+from .dask_engine import DaskEngine
 from .engine import Engine
 from .native_engine import NativeEngine
 from .sparse_engine import SparseEngine
@@ -22,7 +23,7 @@ from .split_engine import SplitEngine
 from .streamed_engine import ChunkEngine, StreamedEngine
 from .torch_engine import TorchEngine
 
-ENGINES = ("native", "torch", "sparse", "streamed")
+ENGINES = ("native", "torch", "sparse", "streamed", "dask")
 
 
 def choose(
@@ -37,6 +38,10 @@ def choose(
         return SparseEngine(kernel, X, C, budget), "X is sparse"
     if wish == "sparse":
         raise ValueError("engine='sparse' needs sparse points: convert X with scipy.sparse.csr_array")
+    if isinstance(X, DaskSource) and wish != "streamed":
+        return _on_cluster(kernel, X, C, device, budget, wish, threads)
+    if wish == "dask":
+        raise ValueError("engine='dask' needs a Dask array or data frame: open one with gyrfalcon.data.open")
     if isinstance(X, Source):
         make, why = _dense(kernel, device, None if wish == "streamed" else wish, threads)
         name = "native" if why is None else "torch"
@@ -48,6 +53,23 @@ def choose(
         raise ValueError("engine='streamed' needs rows that are read in chunks: open them with gyrfalcon.data.open")
     make, why = _dense(kernel, device, wish, threads)
     return make(kernel, X, C, budget), why or "dense points in main memory"
+
+
+def _on_cluster(
+    kernel: Kernel, X: DaskSource, C: Any, device: torch.device, budget: int, wish: str | None, threads: int | None
+) -> tuple[Engine, str]:
+    if device.type != "cpu":
+        raise ValueError(
+            f"C is on {device} but the rows of X are with Dask workers, which work in main memory: move C with .cpu(), "
+            "or bring the rows here in every product with engine='streamed'"
+        )
+    make, why = _dense(kernel, device, None if wish == "dask" else wish, threads)
+    name = "native" if why is None else "torch"
+    where = "in threads of this process" if X.client is None else f"on workers of {X.client.scheduler.address}"
+    return DaskEngine(kernel, X, C, budget, make), (
+        f"X is in {len(X.parts)} parts, each of which goes to the {name} engine {where}"
+        + (f" because {why}" if why else "")
+    )
 
 
 def _dense(

@@ -18,6 +18,7 @@ from gyrfalcon.data import Source
 from gyrfalcon.kernels import Kernel
 
 from .choice import choose
+from .dask_engine import DaskEngine
 from .engine import BLOCK_BYTES
 from .native_engine import NativeEngine
 from .sparse_engine import SparseEngine
@@ -107,6 +108,8 @@ def contract(matrix: KernelMatrix, rows: slice, weights: Weights, wanted: list[b
     engine = matrix._current()
     if isinstance(engine, SplitEngine):  # derivatives are not shared: they are made where X is
         engine, _ = choose(matrix.kernel, matrix.X, matrix.C, matrix.device, matrix.memory_budget, None)
+    if isinstance(engine, DaskEngine):  # nor by workers: rows come here, a chunk at a time
+        engine, _ = choose(matrix.kernel, matrix.X, matrix.C, matrix.device, matrix.memory_budget, "streamed")
     if isinstance(engine, StreamedEngine):
         return _contract_chunks(matrix, engine, rows, weights, wanted)
     if isinstance(engine, NativeEngine) and engine.differentiates and not wanted[0]:

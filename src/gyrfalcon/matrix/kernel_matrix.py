@@ -13,12 +13,13 @@ from scipy import sparse
 from torch import Tensor
 
 from gyrfalcon.arrays import as_points, as_vectors, device_of, to_tensor, torch_dtype
-from gyrfalcon.data import Source
+from gyrfalcon.data import DaskSource, Source
 from gyrfalcon.kernels import Kernel, as_kernel
 
 from . import derivative, native_engine
 from .cached_engine import CachedEngine
 from .choice import ENGINES, as_devices, choose, split
+from .dask_engine import DaskEngine
 from .derivative import Gradients
 from .engine import Engine
 from .plan import Plan, default_budget, worth_caching
@@ -36,12 +37,13 @@ class KernelMatrix:
     ----------
     kernel : Kernel or str
         What k is; a name stands for that kernel with its default parameters.
-    X : array, tensor, sparse matrix or Source of shape (n, d)
+    X : array, tensor, sparse matrix, Source or Dask collection of shape (n, d)
         float32 or float64, computed in that type; NumPy with any strides, PyTorch on any device, SciPy or PyTorch CSR.
-        A `gyrfalcon.data.Source` is read in chunks: every product is one pass over it.
+        A `gyrfalcon.data.Source` is read in chunks: every product is one pass over it. Dask arrays and data frames stay
+        on their cluster, whose workers make the products.
     C : array, tensor or sparse matrix of shape (m, d), optional
         The centres; X if not given, which a Source cannot be.
-    engine : "native", "torch", "sparse" or "streamed", optional
+    engine : "native", "torch", "sparse", "streamed" or "dask", optional
         Chosen from the data if not given. For a Source, "native" or "torch" says what each chunk goes to.
     memory_budget : int, optional
         Bytes that temporaries may take; a quarter of the free memory if not given.
@@ -82,7 +84,7 @@ class KernelMatrix:
         self._check_pair()
         if engine not in (None, *ENGINES):
             raise ValueError(f"engine must be one of {ENGINES} or None, got {engine!r}")
-        self._wish, self._devices = engine, None if devices is None else as_devices(devices)
+        self._wish, self.devices = engine, None if devices is None else as_devices(devices)
         if devices is not None and self.device.type != "cpu":
             raise ValueError(f"devices takes points in main memory, got X on {self.device}: move it with .cpu()")
         self.memory_budget = default_budget(self.device) if memory_budget is None else _bytes(memory_budget)
@@ -90,7 +92,8 @@ class KernelMatrix:
         features = _features(self.X)
         self._cache, self._cache_reason = worth_caching(self.shape, features, self.dtype.itemsize, self.memory_budget)
         if isinstance(self.X, Source):  # those who do not hold X in memory do not expect a larger matrix there
-            self._cache, self._cache_reason = False, "X is read in chunks"
+            there = "is on a cluster" if isinstance(self.X, DaskSource) else "is read in chunks"
+            self._cache, self._cache_reason = False, f"X {there}"
         if cache is not None:
             self._cache, self._cache_reason = cache, "as asked"
         self._products = 0
@@ -113,8 +116,8 @@ class KernelMatrix:
             self.C = self.C.toarray()  # no larger than X, which is dense already
 
     def _choose(self) -> tuple[Engine, str]:
-        if self._devices is not None:
-            return split(self.kernel, self.X, self.C, self.memory_budget, self._wish, self._devices)
+        if self.devices is not None:
+            return split(self.kernel, self.X, self.C, self.memory_budget, self._wish, self.devices)
         return choose(self.kernel, self.X, self.C, self.device, self.memory_budget, self._wish)
 
     # What it is.
@@ -164,7 +167,7 @@ class KernelMatrix:
             device=str(self.device),
             block_rows=native_engine.ROWS_PER_BLOCK if native else _block_rows(self._engine),
             memory_budget=self.memory_budget,
-            threads=torch.get_num_threads(),
+            threads=self._engine.threads if isinstance(self._engine, DaskEngine) else torch.get_num_threads(),
             instruction_set=native.instruction_set() if native else None,
         )
 
@@ -309,9 +312,7 @@ class KernelMatrix:
             X = self._here(X.to_array())
         X, C = (points.double() if isinstance(points, Tensor) else points.astype(np.float64) for points in (X, self.C))
         same = self.C is self.X and rows == slice(None)
-        return KernelMatrix(
-            self.kernel, X, None if same else C, memory_budget=self.memory_budget, devices=self._devices
-        )
+        return KernelMatrix(self.kernel, X, None if same else C, memory_budget=self.memory_budget, devices=self.devices)
 
     def _here(self, rows: Any) -> Any:
         """Rows that were read, as the chunks of a Source are given to engines."""
@@ -442,7 +443,7 @@ def _bytes(budget: Any) -> int:
 
 
 def _block_rows(engine: Engine) -> int:
-    return engine.chunk_rows if isinstance(engine, StreamedEngine) else engine.block_rows()
+    return engine.chunk_rows if isinstance(engine, StreamedEngine | DaskEngine) else engine.block_rows()
 
 
 def _features(points: Any) -> float:

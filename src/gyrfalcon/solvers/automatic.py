@@ -117,8 +117,8 @@ def solve(
         return newton(risk, start=start, **iterations)
     if not isinstance(problem, LeastSquares):
         raise ValueError(f"solver={name!r} solves least squares only: take 'newton' or 'auto' for this loss")
-    if name == "falkon":
-        return falkon(problem, start=None if start is None else start[0], **iterations)
+    if TOLERANCE[name] > 0:
+        return SOLVERS[name](problem, start=None if start is None else start[0], **iterations)
     return SOLVERS[name](problem)
 
 

@@ -26,8 +26,17 @@ def direct(problem: LeastSquares) -> Solution:
     try:
         features = Features.of(problem)
     except SingularError:
-        kernel = problem.K.kernel
-        raise ValueError(f"kernel: {kernel!r} is not positive definite on these centres: choose another") from None
+        raise not_positive(problem) from None
+    return from_features(problem, features)
+
+
+def not_positive(problem: LeastSquares) -> ValueError:
+    """What to say when k(C, C) cannot be factored."""
+    return ValueError(f"kernel: {problem.K.kernel!r} is not positive definite on these centres: choose another")
+
+
+def from_features(problem: LeastSquares, features: Features) -> Solution:
+    """The solution of `direct` where the features are known already."""
     with problem.timed("solve"):
         outputs = problem.Y.shape[1]
         right, mean = features.sides[:, :outputs], features.sides[:, outputs:]

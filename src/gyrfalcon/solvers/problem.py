@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,10 +14,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gyrfalcon.data import Source
 from gyrfalcon.kernels import Kernel
 from gyrfalcon.matrix import KernelMatrix
 
 Array = np.ndarray[Any, Any]
+
+BLOCK = 1 << 18  # rows of targets converted to float64 together
 
 
 class Problem:
@@ -95,7 +98,7 @@ class LeastSquares(Problem):
     def widened(self) -> LeastSquares | None:
         """The same problem with K evaluated in float64, or None if the points would not fit the budget in float64."""
         n, m = self.K.shape
-        if 8 * (n + m) * self.K.X.shape[1] > self.K.memory_budget:
+        if not isinstance(self.K.X, Source) and 8 * (n + m) * self.K.X.shape[1] > self.K.memory_budget:
             return None
         weights = None if self.weights is None else self.weights.double()
         wide: LeastSquares = dataclasses.replace(self, K=self.K.widened(), Y=self.Y.double(), weights=weights)
@@ -106,7 +109,7 @@ class LeastSquares(Problem):
         K = self.K
         if kernel is not None or C is not None:
             kernel, C = kernel or K.kernel, K.C if C is None else C
-            K = KernelMatrix(kernel, K.X, C, memory_budget=K.memory_budget, cache=False)
+            K = KernelMatrix(kernel, K.X, C, memory_budget=K.memory_budget, cache=False, devices=K.devices)
         penalty = self.penalty if penalty is None else penalty
         return LeastSquares(K, self.Y, penalty, self.weights, self.intercept, self.floor)
 
@@ -115,22 +118,35 @@ class LeastSquares(Problem):
         """The weighted mean of Y, which an intercept takes away; zero without one."""
         if not self.intercept:
             return torch.zeros(self.Y.shape[1], dtype=torch.float64, device=self.Y.device)
-        return self._average(self.Y.double())
+        return self._average(lambda Y: Y)
 
-    def _average(self, values: Tensor) -> Tensor:
-        return (values if self.weights is None else self.weights.double() * values).sum(0) / self.total_weight
+    def _average(self, function: Callable[[Tensor], Tensor]) -> Tensor:
+        """The weighted mean of a function of rows of Y, in float64."""
+        total = torch.zeros(self.Y.shape[1], dtype=torch.float64, device=self.Y.device)
+        for rows in self._blocks():
+            values = function(self.Y[rows].double())
+            total += (values if self.weights is None else self.weights[rows].double() * values).sum(0)
+        return total / self.total_weight
 
-    def targets(self) -> Tensor:
+    def _blocks(self) -> Iterator[slice]:
+        """Rows that are looked at together, so that no copy of all targets is made."""
+        return (slice(start, start + BLOCK) for start in range(0, len(self.Y), BLOCK))
+
+    def targets(self, rows: slice = slice(None)) -> Tensor:
         """Y - mean in float64, with a column of ones if there is an intercept."""
-        Y = self.Y.double() - self.mean
+        Y = self.Y[rows].double() - self.mean
         return torch.cat([Y, torch.ones_like(Y[:, :1])], 1) if self.intercept else Y
 
     @cached_property
     def sides(self) -> tuple[Array, Array]:
         """KᵀW(Y - mean) / Σw, and u = KᵀW1 / Σw as a column, or no column without an intercept; float64."""
         with self.timed("right_side"):
-            Y = self.targets().to(self.Y.dtype)
-            sides = as_numpy(self.K.rmv(Y if self.weights is None else self.weights * Y, dtype=torch.float64))
+            W = self.Y.new_empty(len(self.Y), self.Y.shape[1] + int(self.intercept))
+            for rows in self._blocks():
+                W[rows] = self.targets(rows)
+                if self.weights is not None:
+                    W[rows] *= self.weights[rows]
+            sides = as_numpy(self.K.rmv(W, dtype=torch.float64))
         return tuple(np.split(sides / self.total_weight, [self.Y.shape[1]], axis=1))  # type: ignore[return-value]
 
     def finish(self, beta: Array, u: Array) -> tuple[Tensor, Tensor]:
@@ -141,7 +157,7 @@ class LeastSquares(Problem):
     @cached_property
     def value_at_zero(self) -> Array:
         """The objective of f = 0 with the best intercept, by output."""
-        return np.asarray(as_numpy(self._average((self.Y.double() - self.mean).square())) + self.floor)
+        return np.asarray(as_numpy(self._average(lambda Y: (Y - self.mean).square())) + self.floor)
 
 
 def noise_floor(m: int, dtype: torch.dtype) -> float:

@@ -15,6 +15,31 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class FilterPath:
+    """What a regularisation path went through, from f = 0 on.
+
+    Attributes
+    ----------
+    steps : list of ints
+        0, 1, 2, ...: iterations, or components of the spectrum.
+    objectives : list of floats
+        The training objective, summed over the outputs.
+    errors : list of floats
+        The mean squared error on rows that were held out; empty if none were.
+    chosen : int
+        The step that was taken: that of the lowest error, or the last.
+    unit : str
+        What a step is: "iteration" or "component".
+    """
+
+    steps: list[int]
+    objectives: list[float]
+    errors: list[float]
+    chosen: int
+    unit: str = "iteration"
+
+
+@dataclass(frozen=True)
 class Record:
     """What happened during a solve.
 
@@ -39,6 +64,8 @@ class Record:
         Conjugate gradient iterations in all, where they are not the iterations themselves.
     passes : int
         How often all of K was gone through, where the solver counts it.
+    path : FilterPath, optional
+        Of a solver that regularises by stopping early: objective and validation error along the way.
     """
 
     solver: str
@@ -55,6 +82,11 @@ class Record:
     objective_history: list[float] = field(default_factory=list)
     inner_iterations: int = 0
     passes: int = 0
+    path: FilterPath | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.path, dict):  # from a model file
+            object.__setattr__(self, "path", FilterPath(**self.path))
 
     def after(self, residuals: Any, values: Any) -> Record:
         """The record of a solve in float64 that continues one in float32, of which these are the histories."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gyrfalcon.kernels import Kernel, Mapped
+from gyrfalcon.solvers.plots import axes
 
 from .parameters import as_array
 from .path import Grid
@@ -37,7 +38,7 @@ def plot_trace(model: Any, ax: Axes | None = None) -> Axes:
     trace = getattr(model, "tuning_", model)
     if not isinstance(trace, Trace):
         raise ValueError("model was not tuned by gradient: fit it with tune='auto' or the name of an objective")
-    ax = _axes(ax)
+    ax = axes(ax)
     steps = np.arange(len(trace.steps))
     ax.plot(steps, trace.values, label=trace.objective, color="C0", linewidth=2)
     for place, name in enumerate(trace.steps[0].terms):
@@ -117,7 +118,7 @@ def plot_relevance(model: Any, ax: Axes | None = None, *, most: int = 20) -> Axe
     values = relevance(model)
     names = getattr(model, "feature_names_in_", [f"x{i}" for i in range(len(values))])
     order = np.argsort(-values)[:most]
-    ax = _axes(ax)
+    ax = axes(ax)
     ax.barh(np.arange(len(order)), values[order], color="C0")
     ax.set_yticks(np.arange(len(order)), [str(names[i]) for i in order])
     ax.invert_yaxis()
@@ -144,7 +145,7 @@ def plot_path(model: Any, ax: Axes | None = None) -> Axes:
     grid = getattr(model, "tuning_", model)
     if not isinstance(grid, Grid):
         raise ValueError("model was not tuned on a grid: fit it with tune=PenaltyPath()")
-    ax = _axes(ax)
+    ax = axes(ax)
     for place, factor in enumerate(grid.length_scales):
         ax.plot(grid.penalties, grid.errors[place], label=f"length scale × {factor:g}", color=f"C{place}")
     row, column = grid.best
@@ -155,13 +156,3 @@ def plot_path(model: Any, ax: Axes | None = None) -> Axes:
     ax.set_ylabel("cross-validated error")
     ax.legend()
     return ax
-
-
-def _axes(ax: Axes | None) -> Axes:
-    if ax is not None:
-        return ax
-    try:
-        from matplotlib import pyplot
-    except ImportError as error:
-        raise ImportError("plots need matplotlib: pip install 'gyrfalcon[plot]'") from error
-    return pyplot.subplots()[1]

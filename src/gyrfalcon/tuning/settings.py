@@ -17,7 +17,8 @@ class Tuning:
     Parameters
     ----------
     objective : "auto", str or Objective
-        "auto" is generalised cross-validation, or the evidence of a Gaussian process where every row is a centre.
+        "auto" is the evidence of a Gaussian process up to 500 rows; of more, generalised cross-validation with few
+        centres, then leave-one-out on few rows that are all centres, and the better of the two by cross-validation.
     per_feature : "auto" or bool
         Whether each feature gets a length scale of its own; "auto" where there are 30 rows for each.
     feature_map : bool
@@ -28,7 +29,7 @@ class Tuning:
     centers : bool
         Whether to tune the centres too, which then are those of the model.
     rows : "auto" or int
-        How many rows are looked at, chosen at random; "auto" is 3,000 at most.
+        How many rows are looked at, chosen at random; "auto" is 3,000 at most, and 4,500 to judge by.
     n_centers : "auto" or int
         How many centres are used while tuning; "auto" is a tenth of the rows, and every row if there are 500 or fewer.
     optimizer : "lbfgs" or "adam"

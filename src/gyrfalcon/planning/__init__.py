@@ -1,0 +1,91 @@
+"""How long a fit will take and how much memory, before it is begun."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from gyrfalcon.kernels import Kernel, as_kernel
+from gyrfalcon.matrix.choice import as_devices
+from gyrfalcon.matrix.plan import default_budget
+
+from .checks import as_count, as_dtype, as_storage
+from .cost import Setting
+from .fit_plan import FitPlan, predict
+from .law import Seconds
+from .table import PlanTable
+
+__all__ = ["FitPlan", "PlanTable", "Seconds", "plan"]
+
+
+def plan(
+    n: float,
+    d: int,
+    m: int,
+    t: int = 1,
+    *,
+    dtype: Any = "float32",
+    kernel: Kernel | str = "gaussian",
+    iterations: int = 20,
+    devices: Sequence[Any] | None = None,
+    workers: int = 1,
+    storage: str = "memory",
+    memory_budget: float | None = None,
+) -> FitPlan:
+    """Predict the time and the memory of a fit by falkon: n rows of d features, m centres, t outputs.
+
+    The rates come from miniature fits on this machine, with this d, t, type and kernel, which take a second or two the
+    first time. They are taken as seconds = a + b·n + c·n·m for a pass and b·m² + c·m³ for the factors, with the fastest
+    repetitions for the prediction and the usual ones for the interval around it: run it on a machine that is as busy as
+    it will be during the fit.
+
+    Parameters
+    ----------
+    n, d, m, t : int
+        Rows, features, centres (no more than rows), outputs. Whole numbers such as 1e9 will do.
+    dtype : "float32" or "float64"
+    kernel : Kernel or str
+    iterations : int
+        Passes after the right side; falkon may stop earlier.
+    devices : list of str, optional
+        As for `KernelMatrix`: those of this machine that share the rows.
+    workers : int
+        Machines like this one with an equal share of the rows each. Products are shared; choosing centres within a
+        share and vectors sent around are accounted for; factors are made by one of them.
+    storage : "memory", "parquet", "feather" or "npy"
+        Where rows are during the fit. Reading is measured on a small file in the temporary directory.
+    memory_budget : int, optional
+        As for `KernelMatrix`: a quarter of the free memory if not given.
+
+    Examples
+    --------
+    >>> import gyrfalcon as gf
+    >>> fit = gf.plan(1_000_000, 9, 1000, iterations=10)
+    >>> print(fit)  # doctest: +ELLIPSIS
+    falkon: 1,000,000 × 9 float32 features in memory, 1,000 centres, 1 output, 10 iterations
+    time:    ..., between ... and ... (centers ..., factor ..., right side ..., iterations ...)
+    memory:  ... MB at most (largest parts: ..., rows 36 MB, ...)
+    assumed: ...
+    >>> gf.plan(1e9, 9, 1000, workers=8).total < gf.plan(1e9, 9, 1000).total
+    True
+    """
+    setting = Setting(
+        n=as_count(n, "n"),
+        d=as_count(d, "d"),
+        m=as_count(m, "m"),
+        t=as_count(t, "t"),
+        dtype=as_dtype(dtype),
+        kernel=as_kernel(kernel),
+        iterations=as_count(iterations, "iterations", least=0),
+        devices=None if devices is None else tuple(map(str, as_devices(devices))),
+        workers=as_count(workers, "workers"),
+        storage=as_storage(storage),
+        memory_budget=default_budget(torch.device("cpu"))
+        if memory_budget is None
+        else as_count(memory_budget, "memory_budget"),
+    )
+    if setting.m > setting.n:
+        raise ValueError(f"m must be at most n, since centres are chosen among rows, got m={m!r} and n={n!r}")
+    return predict(setting)

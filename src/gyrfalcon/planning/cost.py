@@ -1,0 +1,161 @@
+"""What a fit costs in seconds and bytes, given rates: a model of what falkon does, in the order in which it does it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from gyrfalcon.data.read_ahead import DEPTH
+from gyrfalcon.data.source import CHUNK_BYTES, CHUNK_ROWS
+from gyrfalcon.kernels import Kernel
+from gyrfalcon.matrix.native_engine import ROWS_PER_BLOCK
+from gyrfalcon.matrix.plan import worth_caching
+from gyrfalcon.solvers.falkon import sample_rows
+
+from .calibration import Conditions, Rates
+from .law import ZERO, Seconds
+
+NETWORK_BYTES = 1.25e9  # a second: ten gigabits
+NETWORK_DELAY = 1e-3  # of a message, with what the scheduler of a cluster adds
+CHUNKS_ALIVE = DEPTH + 2  # those that wait, one that is being read and one that is worked on
+ROWS_SEEN = 4  # of a file, for each centre that is chosen
+READER_BYTES = 32 << 20  # that Arrow takes to decode what it reads, as measured by `python -m benchmarks plan`
+SAMPLE_MATRICES = 6  # of m × m numbers in float64, while KᵀK of a sample of rows is added up
+VECTORS = 12  # of m × t numbers, in conjugate gradients and around them
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is to be fitted, where and how long."""
+
+    n: int
+    d: int
+    m: int
+    t: int
+    dtype: str
+    kernel: Kernel
+    iterations: int
+    devices: tuple[str, ...] | None
+    workers: int
+    storage: str
+    memory_budget: int
+
+    @property
+    def itemsize(self) -> int:
+        return np.dtype(self.dtype).itemsize
+
+    @property
+    def share(self) -> int:
+        """Rows that a worker has."""
+        return math.ceil(self.n / self.workers)
+
+    @property
+    def streamed(self) -> bool:
+        return self.storage != "memory"
+
+    @property
+    def kept(self) -> bool:
+        """Whether a KernelMatrix of these rows would keep K: not of rows that it does not hold."""
+        if self.streamed or self.workers > 1:
+            return False
+        return worth_caching((self.n, self.m), self.d, self.itemsize, self.memory_budget)[0]
+
+    @property
+    def sampled(self) -> bool:
+        """Whether falkon makes its preconditioner from some of the rows."""
+        return sample_rows(self.n, self.m) is not None
+
+    @property
+    def chunk_rows(self) -> int:
+        fitting = max(1, min(CHUNK_BYTES, self.memory_budget // 8) // (self.d * self.itemsize))
+        return min(CHUNK_ROWS, 1 << (fitting.bit_length() - 1))
+
+    def conditions(self) -> Conditions:
+        return Conditions(
+            d=self.d,
+            t=self.t,
+            dtype=self.dtype,
+            kernel=self.kernel,
+            devices=self.devices,
+            storage=self.storage,
+            kept=self.kept,
+            sampled=self.sampled,
+            threads=torch.get_num_threads(),
+        )
+
+
+def seconds(setting: Setting, rates: Rates) -> dict[str, Seconds]:
+    """By part of the fit."""
+    n, m, iterations = setting.share, setting.m, setting.iterations
+    passes = math.ceil(n / setting.chunk_rows) if setting.streamed else 1  # what a pass costs to begin, chunks cost too
+    right_side = _while_reading(setting, rates, rates.right_side(passes, n, n * m))
+    product = _while_reading(setting, rates, rates.product(passes, n, n * m))
+    filling = rates.filling(n * m) if iterations else ZERO  # the pass that fills K makes its product as well
+    passing = product.times(max(0, iterations - 1) if setting.kept else iterations).plus(filling)
+    vectors = rates.precondition(1, m**2).plus(_network(setting, setting.t)).times(iterations)
+    return {
+        "centers": _choosing(setting, rates),
+        # A sample of rows is gathered in one pass.
+        "factor": rates.factor(m**2, m**3).plus(rates.reading(n * setting.d if setting.sampled else 0)),
+        "right_side": right_side.plus(_network(setting, setting.t)),
+        "iterations": passing.plus(vectors),
+    }
+
+
+def _choosing(setting: Setting, rates: Rates) -> Seconds:
+    n, m = setting.share, setting.m
+    sending = _network(setting, setting.d)
+    if not setting.streamed:
+        return rates.centers(1, n, m).plus(sending)
+    # Targets are read once, and then some rows to choose from are gathered in one pass.
+    reading = rates.reading(n * (setting.t + setting.d))
+    return rates.centers(1, ROWS_SEEN * m, m).plus(reading).plus(sending)
+
+
+def _while_reading(setting: Setting, rates: Rates, computing: Seconds) -> Seconds:
+    """A pass takes as long as reading does, or, if that is longer, as its own work and that of reading on all cores."""
+    numbers = setting.share * setting.d
+    work = rates.reading_work(numbers).times(1 / torch.get_num_threads())
+    return computing.plus(work).at_least(rates.reading(numbers))
+
+
+def _network(setting: Setting, columns: int) -> Seconds:
+    """One m × columns matrix sent to all workers and one of float64 summed over them, along trees."""
+    if setting.workers == 1:
+        return ZERO
+    message = NETWORK_DELAY + 8 * setting.m * columns / NETWORK_BYTES
+    took = 2 * math.ceil(math.log2(setting.workers)) * message
+    return Seconds(took, took / 2, took * 2)  # no network was measured
+
+
+def memory(setting: Setting) -> dict[str, int]:
+    """Bytes by part, beyond the interpreter and its libraries, in a process that leads and has a share of the rows."""
+    n, d, m, t, itemsize = setting.n, setting.d, setting.m, setting.t, setting.itemsize
+    if setting.streamed:
+        rows = CHUNKS_ALIVE * min(setting.share, setting.chunk_rows) * d * itemsize
+        rows += READER_BYTES if setting.storage in ("parquet", "feather") else 0
+    else:
+        rows = setting.share * d * itemsize
+    sampled = setting.streamed or setting.workers > 1  # then centres are chosen among some rows, not all
+    return {
+        "rows": rows,
+        "targets": n * t * itemsize,
+        "choosing": 2 * ROWS_SEEN * m * d * itemsize if sampled else 32 * n,  # else indices and weights of all rows
+        "centers": m * d * (itemsize + 8),
+        "factor": 8 * m**2,
+        "sampling": SAMPLE_MATRICES * 8 * m**2 if setting.sampled else 0,
+        "right_side": 16 * n * t,  # targets in float64, and their squares
+        "kept": n * m * itemsize if setting.kept else 0,
+        "products": torch.get_num_threads() * ROWS_PER_BLOCK * m * itemsize + m * d * itemsize,
+        "vectors": VECTORS * 8 * m * t,
+    }
+
+
+def peak(parts: dict[str, int]) -> int:
+    """The most that is held at once: centres, factors, the right side and a K that is kept are made in this order."""
+    held = parts["rows"] + parts["targets"]
+    solving = parts["centers"] + parts["factor"] + parts["products"] + parts["vectors"]
+    return held + max(parts["choosing"], solving + max(parts["sampling"], parts["right_side"], parts["kept"]))

@@ -1,0 +1,168 @@
+"""What was predicted, as numbers and in words."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+
+import torch
+
+from gyrfalcon.kernels import Kernel
+from gyrfalcon.matrix.plan import readable
+
+from . import cost
+from .calibration import calibrate
+from .checks import as_counts
+from .cost import Setting
+from .law import ZERO, Seconds
+from .table import PlanTable, duration
+
+ROWS = (1e5, 1e6, 1e7, 1e8, 1e9)
+WORKERS = (1, 2, 8, 64)
+
+
+@dataclass(frozen=True)
+class FitPlan:
+    """The time and the memory that a fit is expected to take; printed, it reads as a few lines. Made by `plan`.
+
+    Attributes
+    ----------
+    n, d, m, t, dtype, kernel, iterations, devices, workers, storage, memory_budget
+        What was asked.
+    seconds : dict of str to Seconds
+        (point, low, high) of "centers", "factor", "right_side", "iterations" and "total".
+    memory : dict of str to int
+        Bytes by part in one process, the one that leads if there are several, beyond the interpreter
+        and its libraries, and their "peak": parts that are not needed at the same time do not add up.
+    assumed : tuple of str
+        What has to hold for this to come true.
+
+    Examples
+    --------
+    >>> import gyrfalcon as gf
+    >>> fit = gf.plan(1_000_000, 9, 1000, iterations=10)
+    >>> low, high = fit.interval
+    >>> low <= fit.total <= high
+    True
+    >>> fit.memory["rows"], fit.memory["factor"]
+    (36000000, 8000000)
+    >>> fit.table(rows=(1e6, 1e9), workers=(1, 8)).shape
+    (2, 2)
+    """
+
+    n: int
+    d: int
+    m: int
+    t: int
+    dtype: str
+    kernel: Kernel
+    iterations: int
+    devices: tuple[str, ...] | None
+    workers: int
+    storage: str
+    memory_budget: int
+    seconds: Mapping[str, Seconds]
+    memory: Mapping[str, int]
+    assumed: tuple[str, ...]
+
+    @property
+    def total(self) -> float:
+        """Seconds."""
+        return self.seconds["total"].point
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Seconds between which the total is expected."""
+        return self.seconds["total"].low, self.seconds["total"].high
+
+    @property
+    def peak_bytes(self) -> int:
+        return self.memory["peak"]
+
+    def table(self, rows: Sequence[float] = ROWS, workers: Sequence[int] = WORKERS) -> PlanTable:
+        """The same fit with other numbers of rows, on other numbers of machines.
+
+        >>> import gyrfalcon as gf
+        >>> table = gf.plan(1_000_000, 9, 1000).table(rows=(1e8, 1e9), workers=(1, 8))
+        >>> table[1, 0].n, table[1, 0].workers, table[1, 1].total < table[1, 0].total
+        (1000000000, 1, True)
+        """
+        rows, workers = as_counts(rows, "rows"), as_counts(workers, "workers")
+        return PlanTable(
+            tuple(tuple(self._at(n, count) for count in workers) for n in rows), self._question(rows=False)
+        )
+
+    def _at(self, n: int, workers: int) -> FitPlan:
+        asked = {field.name: getattr(self, field.name) for field in dataclasses.fields(Setting)}
+        return predict(Setting(**asked | {"n": n, "workers": workers}))
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        parts = ", ".join(
+            f"{name.replace('_', ' ')} {duration(part.point)}" for name, part in self.seconds.items() if name != "total"
+        )
+        largest = sorted((item for item in self.memory.items() if item[0] != "peak"), key=lambda item: -item[1])[:3]
+        shares = ", ".join(f"{name.replace('_', ' ')} {readable(size)}" for name, size in largest)
+        return "\n".join(
+            (
+                self._question(),
+                f"time:    {duration(self.total)}, between {duration(low)} and {duration(high)} ({parts})",
+                f"memory:  {readable(self.peak_bytes)} at most (largest parts: {shares})",
+                f"assumed: {'; '.join(self.assumed)}",
+            )
+        )
+
+    def _repr_html_(self) -> str:
+        head, *lines = str(self).split("\n")
+        cells = (line.split(":", 1) for line in lines)
+        body = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text.strip())}</td></tr>" for name, text in cells)
+        return f"<table><caption>{escape(head)}</caption>{body}</table>"
+
+    def _question(self, rows: bool = True) -> str:
+        n = f"{self.n:,} × " if rows else ""
+        where = "in memory" if self.storage == "memory" else f"read from {self.storage}"
+        outputs = "1 output" if self.t == 1 else f"{self.t:,} outputs"
+        machines = f" on {self.workers} machines" if rows and self.workers > 1 else ""
+        return (
+            f"falkon: {n}{self.d} {self.dtype} features {where}, {self.m:,} centres, {outputs}, "
+            f"{self.iterations} iterations{machines}"
+        )
+
+
+def predict(setting: Setting) -> FitPlan:
+    """Calibrate, if that has not been done for such fits, and apply the model."""
+    rates = calibrate(setting.conditions())
+    seconds, memory = cost.seconds(setting, rates), cost.memory(setting)
+    total = ZERO
+    for part in seconds.values():
+        total = total.plus(part)
+    asked = {field.name: getattr(setting, field.name) for field in dataclasses.fields(setting)}
+    return FitPlan(
+        **asked,
+        seconds=seconds | {"total": total},
+        memory=memory | {"peak": cost.peak(memory)},
+        assumed=tuple(_assumed(setting, rates.reading.best[0], rates.seconds)),
+    )
+
+
+def _assumed(setting: Setting, reading: float, calibration: float) -> list[str]:
+    threads = torch.get_num_threads()
+    on_cpu = f"{threads} thread{'s' if threads > 1 else ''}"
+    where = "shared by " + ", ".join(setting.devices) if setting.devices else on_cpu
+    words = [
+        f"rates of a calibration of {calibration:.1f} s ({where})",
+        f"uniform centres, every iteration made and in {setting.dtype}",
+    ]
+    if setting.kept:
+        words.append("K kept in memory from the second product on")
+    if setting.streamed:
+        speed = readable(setting.itemsize / reading)
+        words.append(f"files in the system's cache or on a disk that gives {speed} of numbers a second")
+    if setting.workers > 1:
+        words.append(
+            f"{setting.workers} machines like this one, {readable(cost.NETWORK_BYTES)}/s and "
+            f"{cost.NETWORK_DELAY * 1e3:g} ms a message between them; memory is that of one, which has all targets"
+        )
+    return words

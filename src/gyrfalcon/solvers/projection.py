@@ -1,0 +1,95 @@
+"""Projections of functions onto the span of centres: from values at the centres to coefficients."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+from scipy.linalg import lapack
+from torch import Tensor
+
+from gyrfalcon.linalg.triangles import SingularError, cholesky_with_jitter
+from gyrfalcon.matrix import KernelMatrix
+
+from .interpolation import Interpolation
+from .problem import as_numpy, noise_floor
+
+MOST_FACTORED = 12_000  # centres; k(C, C) of as many takes 1.2 GB, and its factorisation a minute
+
+
+class Projection(Protocol):
+    """θ with k(C, C) θ = h, more or less: the coefficients of the function nearest to one with values h on C.
+
+    If β and a ridge are given, ridge·k(·, β) is added to that function.
+    """
+
+    name: str
+    jitter: float
+
+    def __call__(self, h: Tensor, beta: Tensor | None = None, ridge: float = 0.0) -> Tensor: ...
+
+    def squared_norms(self, beta: Tensor) -> Tensor:
+        """‖f‖² by output, for f = k(·, C) β."""
+        ...
+
+
+class ExactProjection:
+    """By a Cholesky factor of k(C, C), lifted a little where it is singular; p² memory."""
+
+    name = "exact"
+
+    def __init__(self, K: KernelMatrix):
+        self._factor = K.between_centers()
+        scale = float(self._factor.diagonal().max(initial=0.0))
+        try:
+            self.jitter = cholesky_with_jitter(self._factor, noise_floor(len(self._factor), K.dtype) * scale)
+        except SingularError:
+            raise ValueError(
+                f"kernel: {K.kernel!r} is not positive definite on these centres: choose another"
+            ) from None
+
+    def __call__(self, h: Tensor, beta: Tensor | None = None, ridge: float = 0.0) -> Tensor:
+        theta = torch.from_numpy(lapack.dpotrs(self._factor, as_numpy(h))[0]).to(h.device)
+        return theta if beta is None or not ridge else theta + ridge * beta
+
+    def squared_norms(self, beta: Tensor) -> Tensor:
+        values = torch.from_numpy(self._factor).triu() @ beta.cpu()
+        return values.square().sum(0).to(beta.device)
+
+
+class InexactProjection:
+    """By a few epochs of EigenPro 2 on the centres, from zero; O(p) memory.
+
+    Batches come in the same order every time, which makes it a linear map.
+    """
+
+    name = "inexact"
+    jitter = 0.0
+
+    def __init__(self, K: KernelMatrix, epochs: int, seed: int):
+        self._between = KernelMatrix(K.kernel, K.C, memory_budget=K.memory_budget, cache=False)
+        self._descent = Interpolation(self._between, seed=seed)
+        self._epochs = epochs
+
+    def __call__(self, h: Tensor, beta: Tensor | None = None, ridge: float = 0.0) -> Tensor:
+        if beta is not None and ridge:  # projected with the rest: β beside an inexact θ would move where it all ends
+            h = h + ridge * self._values(beta)
+        theta = torch.zeros_like(h)
+        for number in range(self._epochs):
+            self._descent.epoch(theta, h, number)
+        return theta
+
+    def squared_norms(self, beta: Tensor) -> Tensor:
+        return (beta * self._values(beta)).sum(0)
+
+    def _values(self, beta: Tensor) -> Tensor:
+        values: Tensor = (self._between @ beta.to(self._between.dtype)).double()
+        return values
+
+
+def project_with(K: KernelMatrix, wish: str, epochs: int, seed: int) -> Projection:
+    """The projection that is asked for; "auto" is the exact one where its factor is not too large."""
+    p = K.shape[1]
+    if wish == "auto":
+        wish = "exact" if p <= MOST_FACTORED and 8 * p * p <= K.memory_budget else "inexact"
+    return ExactProjection(K) if wish == "exact" else InexactProjection(K, epochs, seed)

@@ -1,0 +1,72 @@
+"""The rows that tuning looks at, and the problems that they pose."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gyrfalcon import centers as center_rules
+from gyrfalcon.arrays import Points, device_of
+from gyrfalcon.centers.rows import draw, take
+from gyrfalcon.data import Source
+from gyrfalcon.kernels import Kernel
+from gyrfalcon.matrix import KernelMatrix
+from gyrfalcon.solvers import LeastSquares
+
+Array = np.ndarray[Any, Any]
+
+EXACT_ENTRIES = 3e7  # of K, beyond which traces are estimated
+
+
+@dataclass(frozen=True)
+class Data:
+    """What there is to learn from: points, targets, weights. Parts have targets of mean zero and unit variance."""
+
+    points: Points
+    Y: Array
+    weights: Array | None
+    mean: Any = 0.0  # of Y
+    spread: float = 1.0
+    floor: Any = 0.0  # what merging rows took out of the mean square of Y
+
+    def merged(self) -> Data:
+        """One row for each point, so that a repeated row is what a weighted one is."""
+        points, group = center_rules.distinct(self.points, self.weights)
+        if points.shape[0] == self.points.shape[0] and self.weights is None:
+            return self
+        Y, weights, floor = center_rules.merge(self.Y, self.weights, group, points.shape[0])
+        return Data(points, Y, weights, floor=floor)
+
+    def part(self, count: int, random: np.random.Generator) -> Data:
+        """At most so many rows, drawn among those of positive weight."""
+        n = self.points.shape[0]
+        if n <= count and (self.weights is None or (self.weights > 0).all()):
+            points = self.points.to_array() if isinstance(self.points, Source) else self.points
+            return Data(points, (self.Y - self.mean) / self.spread, self.weights, floor=self.floor)
+        if self.weights is None:
+            rows = np.sort(random.choice(n, count, replace=False, shuffle=False))
+        else:
+            rows = draw((self.weights > 0).astype(float), count, random)
+        Y = (self.Y[rows] - self.mean) / self.spread
+        weights = None if self.weights is None else self.weights[rows]
+        return Data(take(self.points, rows), Y, weights, floor=self.floor)
+
+    def problem(self, kernel: Kernel, C: Points | None, noise: float, memory_budget: int) -> LeastSquares:
+        """With every row as a centre if C is None."""
+        X = self.points
+        if X.shape[0] * (X if C is None else C).shape[0] <= EXACT_ENTRIES:  # more stay in their type: Stochastic can
+            X, C = (p if p is None else p.double() if isinstance(p, Tensor) else p.astype(np.float64) for p in (X, C))
+        device, total = device_of(X), float(len(self.Y) if self.weights is None else self.weights.sum())
+        K = KernelMatrix(kernel, X, C, memory_budget=memory_budget, cache=False)
+        Y = torch.from_numpy(np.ascontiguousarray(self.Y)).to(device, K.dtype)
+        w = None if self.weights is None else torch.from_numpy(self.weights)[:, None].to(device, K.dtype)
+        return LeastSquares(K, Y, noise / total, w, floor=self.floor)
+
+
+def noise_of(problem: LeastSquares) -> float:
+    """The penalty times the sum of the weights, which means the same whatever part of the rows there is."""
+    return problem.penalty * problem.total_weight
