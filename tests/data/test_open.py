@@ -284,7 +284,8 @@ def test_a_bar_appears_on_a_terminal_only(tmp_path, monkeypatch):
 
     shown = []
     monkeypatch.setattr(csv_file, "_PATIENCE", 0.0)
-    monkeypatch.setattr(csv_file._Bar, "close", lambda bar: shown.append(bar._bar is not None))
+    close = csv_file._Bar.close
+    monkeypatch.setattr(csv_file._Bar, "close", lambda bar: (shown.append(bar._bar is not None), close(bar)))
     data.open(_write(tmp_path, "csv", {"a": np.arange(3)}))
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     data.open(_write(tmp_path, "csv", {"a": np.arange(3)}, name="u"))
