@@ -1,5 +1,7 @@
 """EigenPro 2 and 3 against dense float64 solutions."""
 
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -7,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
+import gyrfalcon as gf
 from gyrfalcon import KernelMatrix
 from gyrfalcon import kernels as gk
 from gyrfalcon.data import ArraySource
@@ -265,14 +268,14 @@ def test_a_stream_of_fresh_batches(projection):
     truth = oracle.dense(KERNEL, C, C) @ rng.normal(size=(40, 2))
     beta = np.linalg.solve(oracle.dense(KERNEL, C, C), truth)
 
-    def batches(noise):
+    def batches():
         random = np.random.default_rng(1)
-        for _ in range(120):
+        for _ in range(60):
             X = random.uniform(-2, 2, size=(80, 2))
-            yield X, oracle.dense(KERNEL, X, C) @ beta + noise * random.normal(size=(80, 2))
+            yield X, oracle.dense(KERNEL, X, C) @ beta
 
-    options = {"projection": projection, "projection_epochs": 20}
-    solution = eigenpro_stream(KERNEL, C, batches(0.0), **options)
+    options = {"projection": projection, "projection_epochs": 20, "n_functions": 40}
+    solution = eigenpro_stream(KERNEL, C, batches(), **options)
     assert relative_error(predictions(solution, C, C), truth) <= 0.02
 
 
@@ -283,7 +286,8 @@ def test_the_average_over_a_stream_has_less_noise_than_its_last_iterate(monkeypa
     Y = f + 2 * np.random.default_rng(3).normal(size=f.shape)
     batches = [(X[i : i + 60], Y[i : i + 60]) for i in range(0, len(X), 60)]
     averaged = eigenpro_stream(KERNEL, C, batches)
-    monkeypatch.setattr("gyrfalcon.solvers.eigenpro_stream.FORGETTING", 10**9)
+    module = sys.modules[eigenpro_stream.__module__]  # by name it is the function, not the module
+    monkeypatch.setattr(module, "FORGETTING", 10**9)
     last = eigenpro_stream(KERNEL, C, batches)
     errors = [relative_error(predictions(solution, X, C), f) for solution in (averaged, last)]
     assert errors[0] <= 0.7 * errors[1]
@@ -331,3 +335,21 @@ def test_bad_problems_are_named():
         eigenpro_stream(KERNEL, C, [])
     with pytest.raises(ValueError, match="Y has 1 columns"):
         eigenpro_stream(KERNEL, C, [(X, Y), (X, Y[:, :1])])
+
+
+@pytest.mark.parametrize("centers", ["some", "all"])
+def test_estimators_solve_by_it(centers):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 3))
+    y = np.sin(2 * X[:, 0]) + 3 + 0.05 * rng.normal(size=600)
+    C = X[:60] if centers == "some" else X
+    common = {"kernel": gk.Laplacian(3.0), "penalty": 1e-4, "centers": C, "verbose": False}
+    known = gf.KernelRegressor(solver="direct", **common).fit(X, y)
+    precise = {"tolerance": 1e-6, "max_iterations": 300, "random_state": 0}
+    model = gf.KernelRegressor(solver="eigenpro", **precise, **common).fit(X, y)
+    assert model.record_.solver.startswith("eigenpro")
+    np.testing.assert_allclose(model.predict(X), known.predict(X), atol=1e-3)
+    labels = (y > 3).astype(int) + (y > 3.5)
+    chooser = gf.KernelClassifier(solver="eigenpro", random_state=0, **common).fit(X, labels)
+    truth = gf.KernelClassifier(solver="direct", **common).fit(X, labels)
+    assert np.mean(chooser.predict(X) == truth.predict(X)) > 0.98

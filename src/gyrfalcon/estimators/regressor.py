@@ -52,13 +52,13 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
     n_centers : "auto" or int
     loss : "squared" or "robust"
         "robust" is log cosh, which grows like the absolute error.
-    solver : "auto", "exact", "direct", "falkon" or "newton"
+    solver : "auto", "exact", "direct", "falkon", "eigenpro" or "newton"
         "auto" takes the one that is expected to be fastest; `record_` says which and why.
     fit_intercept : bool
         Whether to fit b, which is not penalised.
     tolerance : float, optional
         For falkon, the part of itself by which the objective may still be expected to fall (default 1e-3); for newton,
-        the gradient relative to that of f = 0 (default 1e-6).
+        the gradient relative to that of f = 0 (default 1e-6); for eigenpro, the residual (default 1e-3).
     max_iterations : int
     early_stopping : bool
         Whether to stop when the error on validation data no longer falls: a part of the rows set aside, or

@@ -13,14 +13,21 @@ from torch import Tensor
 from gyrfalcon.losses import Squared
 
 from .direct import direct, exact
+from .eigenpro import eigenpro
 from .falkon import falkon
 from .newton import newton
 from .problem import LeastSquares, Problem
 from .risk import Risk
 from .solution import Callback, Keep, Snapshot, Solution
 
-SOLVERS: dict[str, Callable[..., Solution]] = {"direct": direct, "exact": exact, "falkon": falkon, "newton": newton}
-TOLERANCE = {"direct": 0.0, "exact": 0.0, "falkon": 1e-3, "newton": 1e-6}
+SOLVERS: dict[str, Callable[..., Solution]] = {
+    "direct": direct,
+    "eigenpro": eigenpro,
+    "exact": exact,
+    "falkon": falkon,
+    "newton": newton,
+}
+TOLERANCE = {"direct": 0.0, "eigenpro": 1e-3, "exact": 0.0, "falkon": 1e-3, "newton": 1e-6}
 
 
 # Nanoseconds on two cores, from `python -m benchmarks choice`. Only ratios matter: machines may differ by a factor.

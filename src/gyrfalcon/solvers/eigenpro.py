@@ -44,7 +44,7 @@ def eigenpro(
     Where the centres are the points (`K.C is K.X`) this is EigenPro 2: with a penalty of zero f interpolates, and
     neither n × n numbers nor a factorisation are needed. Other centres, which may be more than the points, make it
     EigenPro 3: gradients are projected onto the span of the centres. Batches and steps follow from the spectrum, steps
-    from the largest eigenvalue that P leaves a batch, so that they cannot diverge.
+    from the largest eigenvalue that P leaves a batch (EigenPro 3: the largest over three batches).
 
     Parameters
     ----------

@@ -12,6 +12,7 @@ from gyrfalcon.arrays import as_vectors
 from gyrfalcon.kernels import Kernel
 from gyrfalcon.matrix import KernelMatrix
 
+from .eigenfunctions import SHARE
 from .eigenpro import check_kernel, checked_count, checked_projection
 from .network import Network
 from .projection import project_with
@@ -54,7 +55,7 @@ def eigenpro_stream(
     callback : callable (Step) -> bool, optional
         Called after each batch; True ends the fit. Residual and objective are those of the batch before its step.
     projection, projection_epochs, sample_size, n_functions, random_state
-        As for `eigenpro`.
+        As for `eigenpro`; there are an eighth as many functions as rows in the first batch if not given.
     memory_budget : int, optional
         As for `KernelMatrix`.
 
@@ -87,7 +88,13 @@ def eigenpro_stream(
             check_kernel(K)
             project = project_with(K, projection, projection_epochs, random_state)
             network = Network(
-                K, project, K.X, reach=SOON * K.shape[0], sample=sample, functions=functions, seed=random_state
+                K,
+                project,
+                K.X,
+                reach=SOON * K.shape[0],
+                sample=sample,
+                functions=functions or max(1, K.shape[0] // SHARE),
+                seed=random_state,
             )
             run = _Stream(network, start, targets.shape[1])
         elif targets.shape[1] != run.beta.shape[1]:
