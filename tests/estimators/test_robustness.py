@@ -334,6 +334,7 @@ def test_an_interrupt_keeps_what_was_reached(kind, monkeypatch):
         return original(self, step)
 
     monkeypatch.setattr(Monitor, "__call__", then_interrupt)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # shells have background jobs ignore it
     if kind == "falkon":
         model, truth = gf.KernelRegressor(solver="falkon", **common), target
     else:
@@ -343,6 +344,7 @@ def test_an_interrupt_keeps_what_was_reached(kind, monkeypatch):
             model.fit(points, truth)
     finally:  # a fit that failed first must not let the signal hit another test
         interrupt.cancel()
+        signal.signal(signal.SIGINT, before)
     assert "interrupted" in model.record_.message
     assert np.isfinite(np.asarray(model.predict(points[:10]), dtype=float)).all()
 
