@@ -43,6 +43,6 @@ def what_was_reached(solver: str, step: Step, outputs: int) -> Solution:
         iterations=step.iteration,
         converged=False,
         message=message,
-        objective=[step.objective / outputs] * outputs,
+        objective=[max(0.0, step.objective) / outputs] * outputs,  # rounding may put it below
     )
     return Solution(*step.solution(), record)
