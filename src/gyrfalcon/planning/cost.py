@@ -147,7 +147,7 @@ def memory(setting: Setting) -> dict[str, int]:
         "centers": m * d * (itemsize + 8),
         "factor": 8 * m**2,
         "sampling": SAMPLE_MATRICES * 8 * m**2 if setting.sampled else 0,
-        "right_side": 16 * n * t,  # targets in float64, and their squares
+        "right_side": n * (t + 1) * itemsize,  # the targets without their mean, and a column of ones for an intercept
         "kept": n * m * itemsize if setting.kept else 0,
         "products": torch.get_num_threads() * ROWS_PER_BLOCK * m * itemsize + m * d * itemsize,
         "vectors": VECTORS * 8 * m * t,
