@@ -116,6 +116,9 @@ def test_probabilities_are_written_by_class(folder, tmp_path):
     table = pq.read_table(tmp_path / "out.parquet")
     assert table.column_names == ["high", "low"]
     assert_allclose(table["high"].to_numpy(), model.predict_proba(X)[:, 0], rtol=1e-5)
+    with pytest.raises(ValueError, match="no rows"):
+        model.write_predictions(X[:0], tmp_path / "none.parquet")
+    assert not (tmp_path / "none.parquet").exists()
     with pytest.raises(ValueError, match="method"):
         model.write_predictions(X, tmp_path / "out.parquet", method="fit")
 

@@ -22,7 +22,7 @@ from gyrfalcon import centers as center_rules
 from gyrfalcon import data
 from gyrfalcon.arrays import Points, as_kind, as_points, device_of, to_tensor, torch_dtype
 from gyrfalcon.centers.rows import take
-from gyrfalcon.data import Source, Table
+from gyrfalcon.data import Source
 from gyrfalcon.kernels import Kernel
 from gyrfalcon.losses import Loss, Squared
 from gyrfalcon.matrix import KernelMatrix
@@ -41,7 +41,7 @@ from .data import read_points
 from .interrupts import what_was_reached
 from .monitor import Monitor
 from .resuming import resume_solve
-from .streams import is_stream
+from .streams import is_stream, source_of
 
 Array = np.ndarray[Any, Any]
 
@@ -343,12 +343,11 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
         check_is_fitted(self)
         if not callable(getattr(self, method, None)) or method not in _METHODS:
             raise ValueError(f"method must be one of {_METHODS} that {type(self).__name__} has, got {method!r}")
-        source: Any = X
-        if is_stream(X) and not isinstance(X, Source):
-            known = getattr(self, "feature_names_in_", None)
-            source = X.X if isinstance(X, Table) else data.open(X, features=None if known is None else list(known)).X
+        source = source_of(X, getattr(self, "feature_names_in_", None)) if is_stream(X) else X
         step = source.chunk_rows() if isinstance(source, Source) else WIDE_ROWS
-        rows = len(source) if hasattr(source, "__len__") else source.shape[0]
+        rows = source.shape[0] if hasattr(source, "shape") else len(source)
+        if rows == 0:
+            raise ValueError("X has no rows to predict")
         parts = (np.asarray(getattr(self, method)(source[a : min(rows, a + step)])) for a in range(0, rows, step))
         first = next(parts)
         names = [*(self._target_names or ["y"])] if first.ndim == 1 else self._names(first.shape[1])

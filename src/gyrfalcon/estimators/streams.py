@@ -39,13 +39,17 @@ def opened(X: Any, y: Any, sample_weight: Any, *, target: Any, weight: Any, feat
     return table.X, table.y if y is None else y, table.weights if sample_weight is None else sample_weight
 
 
-def read_stream(estimator: BaseEstimator, X: Any, *, reset: bool) -> Source | Array:
-    """The rows of X with the features that the estimator knows, in memory if they are few."""
-    known = getattr(estimator, "feature_names_in_", None)
+def source_of(X: Any, known: Array | None) -> Source:
+    """The rows of a stream: of a file, the columns that are known, if any are."""
     if isinstance(X, Table):
         X = X.X
-    if not isinstance(X, Source):
-        X = data.open(X, features=None if reset or known is None else known.tolist()).X
+    return X if isinstance(X, Source) else data.open(X, features=None if known is None else known.tolist()).X
+
+
+def read_stream(estimator: BaseEstimator, stream: Any, *, reset: bool) -> Source | Array:
+    """Its rows with the features that the estimator knows, in memory if they are few."""
+    known = getattr(estimator, "feature_names_in_", None)
+    X = source_of(stream, None if reset else known)
     _check_n_features(estimator, np.broadcast_to(np.zeros(1), X.shape), reset=reset)
     if reset:
         estimator.__dict__.pop("feature_names_in_", None)
@@ -53,5 +57,4 @@ def read_stream(estimator: BaseEstimator, X: Any, *, reset: bool) -> Source | Ar
             estimator.feature_names_in_ = np.array(X.names, dtype=object)
     elif known is not None and X.names is not None and list(X.names) != known.tolist():
         raise ValueError(f"{X.where} has the features {list(X.names)}, but the model was fitted with {known.tolist()}")
-    source: Source = X
-    return source.to_array() if len(source) * source.shape[1] * source.dtype.itemsize <= IN_MEMORY else source
+    return X.to_array() if len(X) * X.shape[1] * X.dtype.itemsize <= IN_MEMORY else X
