@@ -197,6 +197,7 @@ def test_few_rows_are_read_at_once(folder, monkeypatch):
         ({"features": NAMES}, "target="),
         ({"target": "y", "y": y, "features": NAMES}, "given twice"),
         ({"target": "y"}, "label"),
+        ({"target": "label", "features": NAMES}, "y must hold numbers"),
         ({"X": X, "y": y, "target": "y"}, "target='y'"),
         ({"target": "y", "weight": "w", "features": NAMES, "sample_weight": weights}, "given twice"),
     ],

@@ -47,7 +47,12 @@ def read_targets(y: Any, *, rows: int) -> Array:
         y = y.detach().cpu().numpy()
     if y is None:
         raise ValueError("y is missing: this estimator requires y to be passed, but the target y is None")
-    values: Array = check_array(y, ensure_2d=False, allow_nd=False, dtype=np.float64, input_name="y")
+    try:
+        values: Array = check_array(y, ensure_2d=False, allow_nd=False, dtype=np.float64, input_name="y")
+    except ValueError as error:
+        if "could not convert" not in str(error):
+            raise
+        raise ValueError(f"y must hold numbers, {error}: regression has no labels, take a classifier") from error
     if values.ndim == 2 and values.shape[1] == 1:
         values = column_or_1d(values, warn=True)
     if values.ndim == 0 or len(values) != rows:
