@@ -19,6 +19,7 @@ enum class Family : int {
     linear,
     polynomial,
     sigmoid,
+    fourier,
 };
 
 constexpr bool is_radial(Family family) { return family < Family::linear; }

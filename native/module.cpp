@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "core.hpp"
+#include "sgd.hpp"
 
 namespace nb = nanobind;
 using namespace gyrfalcon;
@@ -47,7 +48,7 @@ Program make_program(std::size_t inputs, const std::vector<LeafTuple>& leaves, c
     Program program;
     program.inputs = inputs;
     for (const auto& [family, gain, first, second, shift, scale, has_matrix] : leaves) {
-        require(family >= 0 && family <= static_cast<int>(Family::sigmoid), "leaves: unknown kernel family");
+        require(family >= 0 && family <= static_cast<int>(Family::fourier), "leaves: unknown kernel family");
         require(std::isfinite(gain) && std::isfinite(first) && std::isfinite(second), "leaves: constants not finite");
         require(shift.size() == inputs, "leaves: shift needs one entry per column of X");
         require(has_matrix ? inputs != 0 && scale.size() % inputs == 0 : scale.size() == inputs,
@@ -161,6 +162,52 @@ double run_gradient_checked(const LeafTuple& leaf, const Input<T>& x, const Inpu
     return released([&] { return run_gradient(request, execution); });
 }
 
+using Contiguous = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Written = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+template <class Array>
+auto* shaped(const Array& array, std::size_t rows, std::size_t columns, const char* name) {
+    require(array.shape(0) == rows && array.shape(1) == columns, std::string(name) + ": wrong shape");
+    return array.data();
+}
+
+void run_sgd_checked(int loss, double parameter, std::size_t batch, const std::optional<Contiguous>& gram,
+                     const Written& f, const Contiguous& targets, const Contiguous& weights, const Contiguous& steps,
+                     const Contiguous& votes, double penalty, double rate, const Written& coefficients,
+                     const Written& averages, const Written& shrinks, const Written& shares, const Written& intercepts,
+                     const Written& sums, int threads) {
+    require(loss >= 0 && loss <= static_cast<int>(Loss::softmax), "loss: unknown");
+    require(std::isfinite(parameter) && std::isfinite(penalty) && std::isfinite(rate),
+            "parameter, penalty, rate: not finite");
+    SgdRequest request{};
+    request.loss = static_cast<Loss>(loss);
+    request.parameter = parameter;
+    const std::size_t n = request.rows = targets.shape(0), t = request.outputs = targets.shape(1);
+    const std::size_t runs = request.runs = weights.shape(0);
+    require(t > 0, "targets: needs a column");
+    require(batch > 0, "batch: must be positive");
+    request.batch = batch;
+    const std::size_t batches = request.batches = n / batch + (n % batch != 0);
+    require(runs == 0 || t <= static_cast<std::size_t>(-1) / runs, "weights: too many runs");
+    require(gram.has_value() || batches <= 1, "gram: needed for more than one batch");
+    request.gram = gram ? shaped(*gram, n, n, "gram") : nullptr;
+    request.targets = targets.data();
+    request.weights = shaped(weights, runs, n, "weights");
+    request.steps = shaped(steps, runs, batches, "steps");
+    request.votes = shaped(votes, runs, batches, "votes");
+    request.penalty = penalty;
+    request.rate = rate;
+    request.f = shaped(f, runs * t, n, "f");
+    request.coefficients = shaped(coefficients, runs * t, n, "coefficients");
+    request.averages = shaped(averages, runs * t, n, "averages");
+    request.shrinks = shaped(shrinks, runs, 1, "shrinks");
+    request.shares = shaped(shares, runs, 1, "shares");
+    request.intercepts = shaped(intercepts, runs, t, "intercepts");
+    request.sums = shaped(sums, runs, t, "sums");
+    const Execution execution{std::clamp(threads, 1, 1024), 0, interrupted};
+    released([&] { run_sgd(request, execution); });
+}
+
 template <class T>
 void bind_run(nb::module_& module) {
     // Never converted: a copy of `out` would be filled and lost, and a copy of X would break the memory budget.
@@ -179,6 +226,12 @@ NB_MODULE(_native, module) {
     module.doc() = "Products with kernel matrices that are never stored.";
     bind_run<float>(module);
     bind_run<double>(module);
+    module.def("run_sgd", &run_sgd_checked, nb::arg("loss"), nb::arg("parameter"), nb::arg("batch"),
+               nb::arg("gram").noconvert().none(), nb::arg("f").noconvert(), nb::arg("targets").noconvert(),
+               nb::arg("weights").noconvert(), nb::arg("steps").noconvert(), nb::arg("votes").noconvert(),
+               nb::arg("penalty"), nb::arg("rate"), nb::arg("coefficients").noconvert(),
+               nb::arg("averages").noconvert(), nb::arg("shrinks").noconvert(), nb::arg("shares").noconvert(),
+               nb::arg("intercepts").noconvert(), nb::arg("sums").noconvert(), nb::arg("threads"));
     module.def("instruction_set", &instruction_set);
     module.def("exponential_nanoseconds",
                [](bool single) { return single ? exponential_nanoseconds<float>() : exponential_nanoseconds<double>(); });

@@ -39,8 +39,10 @@ GYRFALCON_INLINE Pack<T, n> profile(const Pack<T, n>& q, T first, [[maybe_unused
         Pack<T, n> power = base;
         for (int i = 1; i < static_cast<int>(second); ++i) power = power * base;
         return power;
-    } else {
+    } else if constexpr (family == Family::sigmoid) {
         return hyperbolic_tangent(q + first);
+    } else {  // q in turns; first: the root of two times the amplitude
+        return cosine_of_turns(q - T(1.0 / 8)) * first;
     }
 }
 

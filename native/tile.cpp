@@ -55,6 +55,7 @@ void evaluate(const PackedLeaf<T>& leaf, size_t row_panels, size_t first, size_t
         GYRFALCON_FAMILY(linear)
         GYRFALCON_FAMILY(polynomial)
         GYRFALCON_FAMILY(sigmoid)
+        GYRFALCON_FAMILY(fourier)
 #undef GYRFALCON_FAMILY
     }
 }
@@ -168,6 +169,11 @@ void multiply_transposed(const T* tile, size_t stride, size_t rows, size_t colum
 }
 
 template <class T>
+void add_scaled(size_t count, T factor, const T* __restrict x, T* __restrict y) {
+    for (size_t i = 0; i < count; ++i) y[i] += factor * x[i];
+}
+
+template <class T>
 void exponential(T* x, size_t count) {
     constexpr int together = 4;
     for (size_t i = 0; i < count; i += together * lanes<T>) {
@@ -182,7 +188,8 @@ template <class T>
 constexpr InstructionSet<T> table = {GYRFALCON_ISA_NAME, rows_in_registers, panel<T>,   lanes<T>, widest_direct,
                                      evaluate<T>,        combine<T>,        multiply<T>, gather<T>,
                                      multiply_transposed<T, T>, multiply_transposed<T, double>,
-                                     fill<T, true>, fill<T, false>, fill_noting<T>, apply_slope<T>, add_gaps<T>, exponential<T>};
+                                     fill<T, true>, fill<T, false>, fill_noting<T>, apply_slope<T>, add_gaps<T>,
+                                     add_scaled<T>, exponential<T>};
 
 }  // namespace
 

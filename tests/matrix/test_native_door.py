@@ -52,7 +52,7 @@ ones = np.ones
 REFUSED = {
     "unknown task": {"task": 4},
     "negative task": {"task": -1},
-    "unknown family": {"leaves": [_leaf(family=10)]},
+    "unknown family": {"leaves": [_leaf(family=11)]},
     "negative family": {"leaves": [_leaf(family=-1)]},
     "gain is NaN": {"leaves": [_leaf(gain=np.nan)]},
     "constant is infinite": {"leaves": [_leaf(first=np.inf)]},

@@ -34,6 +34,7 @@ DOT = {
     "linear": kernels.Linear,
     "polynomial": lambda scale: kernels.Polynomial(scale, degree=3, offset=0.5),
     "sigmoid": lambda scale: kernels.Sigmoid(scale, offset=0.2),
+    "fourier": lambda scale: kernels.Fourier(scale, amplitude=0.4),
 }
 
 

@@ -68,4 +68,6 @@ def _dot(kernel, p):
             return (p + float(kernel.offset)) ** kernel.degree
         case kernels.Sigmoid():
             return np.tanh(p + float(kernel.offset))
+        case kernels.Fourier():
+            return float(kernel.amplitude) * (np.cos(p) + np.sin(p))
     raise NotImplementedError(f"no oracle for {kernel!r}")

@@ -3,6 +3,7 @@
 from .algebra import Mapped, Product, Scaled, Sum
 from .base import Kernel, Parameter
 from .dot import DotKernel, Linear, Polynomial, Sigmoid
+from .fourier import Fourier
 from .function import Function
 from .gaussian import Gaussian
 from .matern import Laplacian, Matern
@@ -14,6 +15,7 @@ __all__ = [
     "Cauchy",
     "DotKernel",
     "ExponentialPower",
+    "Fourier",
     "Function",
     "Gaussian",
     "Kernel",

@@ -89,6 +89,11 @@ class Kernel(ABC):
     def positive_definite(self) -> bool:
         """Whether every kernel matrix k(X, X) is positive semi-definite."""
 
+    @property
+    def explicit(self) -> bool:
+        """Whether k(x, c) are coordinates of an explicit feature map, one for each c, rather than inner products."""
+        return False
+
     def __call__(self, X: Any, C: Any = None) -> Any:
         """The dense matrix k(X, C); C defaults to X. NumPy in, NumPy out; tensors in, tensors out.
 

@@ -325,11 +325,15 @@ class KernelMatrix:
     def between_centers(self) -> np.ndarray[Any, Any]:
         """k(C, C), dense, in Fortran order and in float64 whatever the type of C: what solvers factor in place.
 
+        It is the metric of the coefficients, ‖f‖² = βᵀk(C, C)β, and so the identity for explicit features.
+
         >>> import numpy as np, gyrfalcon as gf
         >>> gf.KernelMatrix("linear", np.ones((5, 1), np.float32), np.array([[1], [2]], np.float32)).between_centers()
         array([[1., 2.],
                [2., 4.]])
         """
+        if self.kernel.explicit:
+            return np.eye(self.shape[1], order="F")
         if isinstance(self.C, np.ndarray) or sparse.issparse(self.C):
             C = self.C.astype(np.float64)
         else:
@@ -362,10 +366,14 @@ class KernelMatrix:
     def prior_diagonal(self) -> np.ndarray[Any, Any]:
         """k(xᵢ, xᵢ) for every row of X, in float64: what a Gaussian process calls the prior variance.
 
+        Of explicit features, the squared norm of each row of K.
+
         >>> import numpy as np, gyrfalcon as gf
         >>> gf.KernelMatrix("linear", np.array([[1.0], [2.0]]), np.array([[3.0]])).prior_diagonal()
         array([1., 4.])
         """
+        if self.kernel.explicit:
+            return self._squared_norms()
         if isinstance(self.X, Source):
             parts = [KernelMatrix(self.kernel, chunk).prior_diagonal() for _, chunk in self.X.chunks()]
             return np.concatenate([np.zeros(0), *parts])
@@ -374,6 +382,12 @@ class KernelMatrix:
             return np.concatenate([np.zeros(0), *rows]).astype(np.float64)
         with torch.no_grad():
             return np.asarray(self.kernel.diagonal(to_tensor(self.X)).cpu().double().numpy())
+
+    def _squared_norms(self) -> np.ndarray[Any, Any]:
+        with torch.no_grad():
+            engine = self._current()
+            norms = [engine.block(rows.start, rows.stop).double().square().sum(1).cpu() for rows in engine.blocks()]
+        return np.concatenate([np.zeros(0), *(part.numpy() for part in norms)])
 
     # Derivatives.
 

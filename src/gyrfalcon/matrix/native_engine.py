@@ -54,6 +54,7 @@ _PROFILES: dict[type[Kernel], Callable[[Any], tuple[int, float, float, float]]] 
     kernels.Linear: lambda k: (7, 1, 0, 0),
     kernels.Polynomial: lambda k: (8, 1, _number(k.offset), k.degree),
     kernels.Sigmoid: lambda k: (9, 1, _number(k.offset), 0),
+    kernels.Fourier: lambda k: (10, 1 / math.tau, math.sqrt(2) * _number(k.amplitude), 0),
 }
 
 _DIFFERENTIATED = (kernels.Gaussian, kernels.Laplacian, kernels.Matern)
