@@ -7,11 +7,12 @@
 (10000,)
 """
 
-from . import centers, data, kernels, losses, solvers, tuning
+from . import centers, data, kernels, losses, solvers, tables, tuning
 from .estimators import Falkon, KernelClassifier, KernelRegressor, LogisticFalkon
 from .matrix import KernelMatrix, Plan
 from .persistence import load
 from .planning import FitPlan, plan
+from .tables import TableModel, TablePreprocessor
 
 __all__ = [
     "Falkon",
@@ -21,6 +22,8 @@ __all__ = [
     "KernelRegressor",
     "LogisticFalkon",
     "Plan",
+    "TableModel",
+    "TablePreprocessor",
     "__version__",
     "centers",
     "data",
@@ -29,6 +32,7 @@ __all__ = [
     "losses",
     "plan",
     "solvers",
+    "tables",
     "tuning",
 ]
 

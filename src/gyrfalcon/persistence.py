@@ -63,10 +63,7 @@ class Savable:
         >>> bool((again.predict(X) == model.predict(X)).all())
         True
         """
-        values, arrays = self._state()
-        parameters = {name: _parameter(name, value) for name, value in self.get_params(deep=False).items()}  # type: ignore[attr-defined]
-        model = {"model": type(self).__name__, "version": VERSION, "parameters": parameters, "fitted": values}
-        write_whole(Path(path), compose(model, arrays))
+        write_whole(Path(path), compose(*describe(self)))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -96,11 +93,18 @@ def load(path: str | os.PathLike[str]) -> Any:
         content = file.read()
     try:
         description, arrays = parse(content)
-        return _build(description, arrays)
+        return build(description, arrays)
     except ModelFileError as error:
         raise ModelFileError(f"{os.fspath(path)}: {error}") from None
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         raise ModelFileError(f"{os.fspath(path)}: not a model of this version: {error}") from error
+
+
+def describe(model: Savable) -> State:
+    """A fitted model as what JSON can hold and arrays; `build` makes it again."""
+    values, arrays = model._state()
+    parameters = {name: _parameter(name, value) for name, value in model.get_params(deep=False).items()}  # type: ignore[attr-defined]
+    return {"model": type(model).__name__, "version": VERSION, "parameters": parameters, "fitted": values}, arrays
 
 
 def compose(description: Mapping[str, Any], arrays: Mapping[str, Array]) -> bytes:
@@ -135,7 +139,8 @@ def parse(content: bytes) -> tuple[Any, dict[str, Array]]:
     return json.loads(text), arrays
 
 
-def _build(description: Any, arrays: dict[str, Array]) -> Savable:
+def build(description: Any, arrays: dict[str, Array]) -> Savable:
+    """The model that `describe` described."""
     if description["version"] != VERSION:
         raise ModelFileError(f"the file has version {description['version']!r}, this library reads version {VERSION}")
     name = description["model"]
@@ -174,6 +179,8 @@ def _parameter(name: str, value: Any) -> Any:
         return value
     if name == "length_scale":
         return np.asarray(value).tolist()
+    if name == "categorical":
+        return [str(column) for column in value]
     if name == "device":
         return str(value)
     if callable(value) and name == "kernel":

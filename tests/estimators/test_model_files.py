@@ -217,7 +217,7 @@ def test_every_truncation_is_refused(tmp_path):
 def test_ten_thousand_mutations(monkeypatch):
     """Bytes changed, cut, doubled or moved: an error, or, where only blanks changed, the same model."""
     contents = [saved(), saved(gf.KernelClassifier(n_centers=4).fit(X[:30], labels[:30]))]
-    expected = [persistence._build(*persistence.parse(content)).coefficients_ for content in contents]
+    expected = [persistence.build(*persistence.parse(content)).coefficients_ for content in contents]
     generator = np.random.default_rng(0)
     survived = 0
     for trial in range(10_000):

@@ -1,0 +1,217 @@
+"""A preprocessor and an estimator as one model of tables, in one file."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.utils.validation import check_is_fitted
+
+from gyrfalcon.estimators import KernelClassifier, KernelRegressor
+from gyrfalcon.estimators.base import KernelEstimator
+from gyrfalcon.estimators.data import hand_back
+from gyrfalcon.persistence import Savable, State, build, describe
+
+from .columns import Array, named_columns
+from .preprocessor import TablePreprocessor
+from .scores import scores
+from .targets import TASKS, read_target, task_of, values_of
+
+
+class TableModel(Savable, BaseEstimator):  # type: ignore[misc]
+    """Fits a table as it is: numbers, categories, dates and missing values in, predictions of one column out.
+
+    `save` writes preprocessor and estimator to one file, from which `gyrfalcon.load` makes a model that takes tables.
+
+    Parameters
+    ----------
+    estimator : KernelRegressor or KernelClassifier, optional
+        The first for regression, the second with the logistic loss for classification if not given.
+    task : "auto", "regression" or "classification"
+        "auto" is what the estimator does; without one, classification for text, booleans and whole numbers of at most
+        ten values.
+    preprocessor : TablePreprocessor, optional
+
+    Attributes
+    ----------
+    preprocessor_ : TablePreprocessor
+    estimator_ : KernelRegressor or KernelClassifier
+    task_ : str
+    target_ : str
+        The column that is predicted.
+    skipped_ : int
+        Rows of the fit without a target, which were left out.
+
+    Examples
+    --------
+    >>> import gyrfalcon as gf
+    >>> table = {"area": [50.0, None, 80.0, 64.0] * 5, "city": ["Rome", "Oslo"] * 10, "rent": [5.0, 6.0, 8.0, 7.5] * 5}
+    >>> model = gf.TableModel().fit(table, "rent")
+    >>> model.predict({"city": ["Oslo"], "area": [64.0]}).round(1)
+    array([7.5])
+    >>> sorted(model.evaluate(table))
+    ['mae', 'r2', 'rmse', 'rows']
+    """
+
+    preprocessor_: TablePreprocessor
+    estimator_: KernelEstimator
+    task_: str
+    target_: str
+    skipped_: int
+
+    def __init__(self, estimator: Any = None, *, task: str = "auto", preprocessor: Any = None):
+        self.estimator = estimator
+        self.task = task
+        self.preprocessor = preprocessor
+
+    def fit(self, table: Any, target: str) -> Self:
+        """Learn to predict one column from the others.
+
+        Parameters
+        ----------
+        table : dict of columns, Arrow table, pandas or polars frame
+        target : str
+            The name of the column. Rows where it is missing are left out.
+        """
+        columns = named_columns(table)
+        column = read_target(columns, target)
+        task = self._task(task_of(column) if self.task == "auto" and self.estimator is None else self.task)
+        y, kept = values_of(column, task), ~column.missing
+        others = {name: cells for name, cells in columns.items() if name != target}
+        preprocessor = TablePreprocessor() if self.preprocessor is None else clone(self.preprocessor)
+        X = preprocessor.fit_transform(others if kept.all() else rows_of(others, np.flatnonzero(kept)))
+        estimator = clone(self.estimator) if self.estimator is not None else default_estimator(task)
+        self.estimator_ = estimator.fit(X, y)
+        self.preprocessor_, self.task_, self.target_ = preprocessor, task, target
+        self.skipped_ = int((~kept).sum())
+        return self
+
+    def _task(self, task: str) -> str:
+        if task not in ("auto", *TASKS):
+            raise ValueError(f"task must be 'auto' or one of {TASKS}, got {task!r}")
+        if self.estimator is None:
+            return task
+        own = TASKS[is_classifier(self.estimator)]
+        if task not in ("auto", own):
+            raise ValueError(f"task={task!r} does not go with {type(self.estimator).__name__}: leave one of them out")
+        return own
+
+    def predict(self, table: Any, return_std: bool = False) -> Any:
+        """Predictions, as a series for a frame; with `return_std` also standard deviations of a regression.
+
+        Parameters
+        ----------
+        table : dict of columns, Arrow table, pandas or polars frame
+        return_std : bool
+        """
+        X = self.features(table)
+        if not return_std:
+            return hand_back(self.estimator_.predict(X), table, [self.target_], None)
+        if self.task_ != "regression":
+            raise ValueError("return_std is for regression: predict_proba says how sure a classification is")
+        both = self.estimator_.predict(X, return_std=True)
+        return tuple(hand_back(values, table, [self.target_], None) for values in both)
+
+    def predict_proba(self, table: Any) -> Any:
+        """Probabilities of the classes, in the order of `classes_`.
+
+        Parameters
+        ----------
+        table : dict of columns, Arrow table, pandas or polars frame
+        """
+        X = self.features(table)
+        if self.task_ != "classification":
+            raise ValueError("a regression has no probabilities: predict with return_std=True says how sure it is")
+        names = [str(label) for label in self.classes_]
+        return hand_back(self.estimator_.predict_proba(X), table, names, None)
+
+    @property
+    def classes_(self) -> Array:
+        """The classes that the fit has seen."""
+        classes: Array = self.estimator_.classes_
+        return classes
+
+    def features(self, table: Any) -> Array:
+        """What the estimator sees of a table.
+
+        Parameters
+        ----------
+        table : dict of columns, Arrow table, pandas or polars frame
+        """
+        check_is_fitted(self, "estimator_")
+        return self.preprocessor_.transform(table)
+
+    def truth(self, table: Any) -> tuple[Array, Array]:
+        """The numbers of the rows that have a target, and their targets.
+
+        Parameters
+        ----------
+        table : dict of columns, Arrow table, pandas or polars frame
+        """
+        check_is_fitted(self, "estimator_")
+        column = read_target(named_columns(table), self.target_)
+        values = values_of(column, self.task_)
+        if self.task_ == "classification" and values.dtype.kind != self.classes_.dtype.kind:
+            values = column.as_text()[~column.missing]
+            if self.classes_.dtype.kind != "O":
+                raise ValueError(
+                    f"the target {self.target_!r} holds {values[0]!r}, but the classes are {self.classes_.tolist()[:5]}"
+                )
+        return np.flatnonzero(~column.missing), values
+
+    def evaluate(self, table: Any) -> dict[str, float]:
+        """How well the target of a table is predicted: see `gyrfalcon.tables.scores`.
+
+        Parameters
+        ----------
+        table : dict of columns, Arrow table, pandas or polars frame
+            With the target.
+        """
+        rows, y = self.truth(table)
+        X = self.features(rows_of(named_columns(table), rows))
+        return estimator_scores(self.estimator_, X, y)
+
+    def _state(self) -> State:
+        check_is_fitted(self, "estimator_")
+        preprocessor, _ = describe(self.preprocessor_)
+        estimator, arrays = describe(self.estimator_)
+        values = {"task": self.task_, "target": self.target_, "skipped": self.skipped_}
+        return values | {"preprocessor": preprocessor, "estimator": estimator}, arrays
+
+    def _set_state(self, values: dict[str, Any], arrays: dict[str, Array]) -> None:
+        preprocessor, estimator = build(values["preprocessor"], {}), build(values["estimator"], arrays)
+        if not isinstance(preprocessor, TablePreprocessor) or not isinstance(estimator, KernelEstimator):
+            raise ValueError("a model of tables is a preprocessor and an estimator")
+        self.preprocessor_, self.estimator_ = preprocessor, estimator
+        self.task_, self.target_, self.skipped_ = values["task"], str(values["target"]), int(values["skipped"])
+        if self.task_ != TASKS[is_classifier(estimator)]:
+            raise ValueError(f"a {type(estimator).__name__} does no {self.task_!r}")
+        if len(preprocessor.get_feature_names_out()) != estimator.n_features_in_:
+            raise ValueError("the preprocessor and the estimator do not fit together")
+
+
+def default_estimator(task: str) -> KernelEstimator:
+    return KernelRegressor() if task == "regression" else KernelClassifier(loss="logistic")
+
+
+def estimator_scores(estimator: Any, X: Any, y: Array) -> dict[str, float]:
+    """`scores` of what an estimator predicts from X."""
+    if not is_classifier(estimator):
+        found: dict[str, float] = scores(y, np.asarray(estimator.predict(X)))
+        return found
+    probabilities = np.asarray(estimator.predict_proba(X))
+    found = scores(y, np.asarray(estimator.predict(X)), probabilities, estimator.classes_)
+    return found
+
+
+def rows_of(columns: dict[str, Any], rows: Array) -> dict[str, Any]:
+    """Some rows of every column."""
+    return {name: _taken(cells, rows) for name, cells in columns.items()}
+
+
+def _taken(cells: Any, rows: Array) -> Any:
+    for way in ("take", "gather"):  # pandas and pyarrow; polars
+        if hasattr(cells, way) and not isinstance(cells, np.ndarray):
+            return getattr(cells, way)(rows)
+    return np.asarray(cells)[rows] if not isinstance(cells, list | tuple) else [cells[row] for row in rows]

@@ -1,0 +1,208 @@
+"""Tables with numbers, categories, dates and missing values as floats, by rules that a model file can hold."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from gyrfalcon.persistence import Savable, State
+
+from .columns import Array, Column, as_column, is_table, named_columns
+from .rules import CategoryRule, DateRule, NumberRule, Rule
+
+_TYPES = ("float32", "float64")
+
+
+class UnseenWarning(UserWarning):
+    """Rows hold categories, or gaps, of which the fit had no example."""
+
+
+class TablePreprocessor(Savable, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Turns the columns of a table into floats, each by the rule of its kind.
+
+    - Numbers and booleans stay numbers. A missing one becomes the median, and a second feature says that it was missing
+      if any was in the fit.
+    - Text is categories: one feature for each of the `max_categories` most frequent that has at least `min_share` of
+      the rows. The others, and those that the fit has not seen, share one feature; where there are more categories than
+      the limit, another is the logarithm of how often the category occurred. A missing value is a category.
+    - Dates are days since 1970 and points on the circles of the year, the week and the day.
+    - Columns without a value, or with the same in every row, are dropped, and so are features that do not vary.
+
+    Scales are left alone: estimators have one length scale per feature. Targets are never looked at.
+
+    Parameters
+    ----------
+    categorical : sequence of str
+        Columns of numbers that are names: postcodes, codes of products.
+    max_categories : int
+    min_share : float
+    dtype : "float64" or "float32"
+
+    Attributes
+    ----------
+    rules_ : list of Rule
+        In the order of the features.
+    dropped_ : dict of str to str
+        Columns without a feature, and why.
+    n_features_in_, feature_names_in_
+        Of the table.
+
+    Examples
+    --------
+    >>> import gyrfalcon as gf
+    >>> table = {"area": [50.0, None, 80.0, 64.0], "city": ["Rome", "Oslo", "Rome", "Oslo"], "country": ["x"] * 4}
+    >>> preprocessor = gf.TablePreprocessor().fit(table)
+    >>> preprocessor.get_feature_names_out().tolist()
+    ['area', 'area is missing', 'city = Oslo']
+    >>> preprocessor.transform(table)
+    array([[50.,  0.,  0.],
+           [64.,  1.,  1.],
+           [80.,  0.,  0.],
+           [64.,  0.,  1.]])
+    >>> preprocessor.dropped_
+    {'country': 'every row holds the same'}
+    """
+
+    rules_: list[Rule]
+    dropped_: dict[str, str]
+    n_features_in_: int
+
+    def __init__(
+        self, *, categorical: Any = (), max_categories: int = 20, min_share: float = 0.01, dtype: str = "float64"
+    ):
+        self.categorical = categorical
+        self.max_categories = max_categories
+        self.min_share = min_share
+        self.dtype = dtype
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = tags.input_tags.string = tags.input_tags.categorical = True
+        return tags
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn the rules.
+
+        Parameters
+        ----------
+        X : dict of columns, Arrow table, pandas or polars frame, or array of shape (n, d)
+        y : ignored
+        """
+        self._check_parameters()
+        columns = self._columns(X, reset=True)
+        if unknown := [name for name in self.categorical if name not in columns]:
+            raise ValueError(f"categorical: there is no column {unknown[0]!r}, there are {', '.join(columns)}")
+        if (rows := len(next(iter(columns.values())))) < 2:
+            raise ValueError(f"the table has {'one sample' if rows else 'no rows'}: rules need at least two rows")
+        rules: list[Rule] = []
+        dropped: dict[str, str] = {}
+        for name, cells in columns.items():
+            column = as_column(name, cells)
+            rule = None if column.kind == "empty" else self._learn(column)
+            if rule is not None and rule.kept:
+                rules.append(rule)
+            else:
+                dropped[name] = _why_dropped(column)
+        if not rules:
+            named = "; ".join(f"{name}: {why}" for name, why in list(dropped.items())[:5])
+            raise ValueError(f"no column is left to predict from ({named})")
+        self.rules_, self.dropped_ = rules, dropped
+        return self
+
+    def transform(self, X: Any) -> Array:
+        """Features of shape (n, features); what the fit had no example of is told by an UnseenWarning.
+
+        Parameters
+        ----------
+        X : table or array
+            Columns are found by their names, in any order; there may be others.
+        """
+        check_is_fitted(self)
+        columns = self._columns(X, reset=False)
+        if absent := [rule.name for rule in self.rules_ if rule.name not in columns]:
+            more = f" and {len(absent) - 1} more that the fit had" if len(absent) > 1 else ", which the fit had"
+            raise ValueError(f"the table has no column {absent[0]!r}{more}: it has {_listed(list(columns))}")
+        rows = len(next(iter(columns.values())))
+        out = np.empty((rows, sum(len(rule.kept) for rule in self.rules_)), dtype=self.dtype)
+        unseen, at = [], 0
+        for rule in self.rules_:
+            column = as_column(rule.name, columns[rule.name])
+            out[:, at : at + len(rule.kept)] = rule(column)
+            at += len(rule.kept)
+            count, example = rule.unseen(column)
+            if count:
+                unseen.append(f"{rule.name!r} in {count:,} of {rows:,} rows, such as {example}")
+        if unseen:
+            named = "; ".join(unseen[:3]) + (f"; and {len(unseen) - 3} more columns" if len(unseen) > 3 else "")
+            warnings.warn(f"columns hold what the fit had no example of: {named}", UnseenWarning, stacklevel=2)
+        return out
+
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
+        """What the features are called.
+
+        Parameters
+        ----------
+        input_features : ignored
+        """
+        check_is_fitted(self)
+        return np.array([name for rule in self.rules_ for name in rule.names], dtype=object)
+
+    def _check_parameters(self) -> None:
+        if self.dtype not in _TYPES:
+            raise ValueError(f"dtype must be one of {_TYPES}, got {self.dtype!r}")
+        if not isinstance(self.max_categories, int) or self.max_categories < 1:
+            raise ValueError(f"max_categories must be a positive whole number, got {self.max_categories!r}")
+        if not 0 <= self.min_share < 1:
+            raise ValueError(f"min_share must lie between 0 and 1, got {self.min_share!r}")
+
+    def _columns(self, X: Any, *, reset: bool) -> Mapping[str, Any]:
+        if is_table(X):
+            columns = named_columns(X)
+            if not columns:
+                raise ValueError("the table has no columns")
+            if reset:
+                self.n_features_in_, self.feature_names_in_ = len(columns), np.array(list(columns), dtype=object)
+            return columns
+        array = validate_data(self, X, dtype=None, ensure_all_finite="allow-nan", reset=reset)
+        names = getattr(self, "feature_names_in_", None)
+        return {f"x{j}" if names is None else names[j]: array[:, j] for j in range(array.shape[1])}
+
+    def _learn(self, column: Column) -> Rule:
+        if column.kind == "category" or column.name in self.categorical:
+            return CategoryRule.learn(column, self.max_categories, self.min_share)
+        return DateRule.learn(column) if column.kind == "date" else NumberRule.learn(column)
+
+    def _state(self) -> State:
+        check_is_fitted(self)
+        names = getattr(self, "feature_names_in_", None)
+        return {
+            "columns": self.n_features_in_,
+            "names": None if names is None else names.tolist(),
+            "rules": [rule.to_dict() for rule in self.rules_],
+            "dropped": self.dropped_,
+        }, {}
+
+    def _set_state(self, values: dict[str, Any], arrays: dict[str, Array]) -> None:
+        self._check_parameters()
+        self.n_features_in_ = int(values["columns"])
+        if values["names"] is not None:
+            self.feature_names_in_ = np.array(values["names"], dtype=object)
+        self.rules_ = [Rule.from_dict(description) for description in values["rules"]]
+        self.dropped_ = dict(values["dropped"])
+
+
+def _why_dropped(column: Column) -> str:
+    if column.kind == "empty":
+        return "no row holds a value"
+    if column.kind == "category" and len(set(column.values)) > 1:
+        return f"text that is different in nearly every row, {len(set(column.values)):,} in {len(column.values):,}"
+    return "every row holds the same"
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:8]) + (f" and {len(names) - 8:,} more" if len(names) > 8 else "")

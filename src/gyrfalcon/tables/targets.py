@@ -1,0 +1,76 @@
+"""The column to predict: which task it means, and its values as that task wants them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .columns import Array, Column, as_column
+
+TASKS = ("regression", "classification")
+FEW_NUMBERS = 10  # different whole numbers that are taken as classes
+MANY_TEXTS = 100  # different texts that are too many for classes, if most occur once
+
+
+def read_target(table: dict[str, Any], name: str) -> Column:
+    """The column of a table that is to be predicted."""
+    if name not in table:
+        names = ", ".join(list(table)[:8]) + (f" and {len(table) - 8:,} more" if len(table) > 8 else "")
+        raise ValueError(f"there is no column {name!r} to predict: the columns are {names}")
+    column = as_column(name, table[name])
+    if len(column.values) == 0:
+        raise ValueError("the table has no rows")
+    if column.kind == "empty":
+        raise ValueError(f"the target {name!r} has no value in any row")
+    if column.kind == "date":
+        raise ValueError(f"the target {name!r} holds dates: write them as numbers to predict them")
+    return column
+
+
+def task_of(column: Column) -> str:
+    """Classification for text, booleans and whole numbers of at most ten values; else regression.
+
+    >>> task_of(as_column("y", ["red", "blue"])), task_of(as_column("y", [0.5, 1.5, 2.0]))
+    ('classification', 'regression')
+    """
+    if column.kind == "boolean":
+        return "classification"
+    present = column.values[~column.missing]
+    different = np.unique(present)
+    if column.kind == "number":
+        few = len(different) <= FEW_NUMBERS and bool((different == np.floor(different)).all())
+        return "classification" if few else "regression"
+    if len(different) > max(MANY_TEXTS, len(present) // 2):
+        raise ValueError(
+            f"the target {column.name!r} holds {len(different):,} different texts, such as {present[0]!r}: "
+            "too many for classes, and no numbers"
+        )
+    return "classification"
+
+
+def values_of(column: Column, task: str) -> Array:
+    """Numbers of a regression, labels of a classification, of the rows that are not missing."""
+    if task not in TASKS:
+        raise ValueError(f"task must be 'auto' or one of {TASKS}, got {task!r}")
+    present = column.values[~column.missing]
+    if task == "regression":
+        if column.kind == "category":
+            _refuse_text(column, present)
+        return column.as_numbers()[~column.missing]
+    if column.kind == "boolean":
+        return present.astype(bool)
+    if column.kind == "number" and (present == np.floor(present)).all() and np.abs(present).max() < 2**53:
+        return present.astype(np.int64)
+    return present
+
+
+def _refuse_text(column: Column, present: Array) -> None:
+    for text in present:
+        try:
+            float(text)
+        except ValueError:
+            raise ValueError(
+                f"the target {column.name!r} holds text such as {text!r}, and regression predicts numbers: "
+                "correct it, or choose classification"
+            ) from None
