@@ -7,8 +7,9 @@
 (10000,)
 """
 
-from . import centers, data, kernels, losses, solvers, tables, tuning
+from . import centers, data, kernels, losses, report, solvers, tables, tuning
 from .estimators import Falkon, KernelClassifier, KernelRegressor, LogisticFalkon
+from .features import RandomFeatures
 from .matrix import KernelMatrix, Plan
 from .persistence import load
 from .planning import FitPlan, plan
@@ -22,6 +23,7 @@ __all__ = [
     "KernelRegressor",
     "LogisticFalkon",
     "Plan",
+    "RandomFeatures",
     "TableModel",
     "TablePreprocessor",
     "__version__",
@@ -31,6 +33,7 @@ __all__ = [
     "load",
     "losses",
     "plan",
+    "report",
     "solvers",
     "tables",
     "tuning",

@@ -8,6 +8,7 @@ import math
 import numbers
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -352,6 +353,20 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
         first = next(parts)
         names = [*(self._target_names or ["y"])] if first.ndim == 1 else self._names(first.shape[1])
         return data.write(path, names, itertools.chain([first], parts))
+
+    def report(self, X: Any, y: Any, path: str | os.PathLike[str] | None = None, **settings: Any) -> Path:
+        """Write report.html, or `path`, on the model, tested on rows it was not fitted to; see `report.write_report`.
+
+        >>> import numpy as np, gyrfalcon as gf, tempfile
+        >>> X = np.linspace(0, 6, 100)[:, None]
+        >>> model = gf.KernelRegressor().fit(X[::2], np.sin(X[::2, 0]))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     model.report(X[1::2], np.sin(X[1::2, 0]), f"{folder}/sine.html", title="A sine").name
+        'sine.html'
+        """
+        from gyrfalcon.report import write_report  # which is built on the estimators
+
+        return write_report("report.html" if path is None else path, self, X, y, **settings)
 
     # Model files.
 

@@ -1,0 +1,180 @@
+"""What a report is made of: the model's answers for the test rows, computed once."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import is_classifier
+from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from gyrfalcon import tuning
+from gyrfalcon.estimators.data import read_labels, read_points, read_targets
+from gyrfalcon.estimators.streams import is_stream
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Of a regression, `truth` and `predicted` have a column for each output; of a classification they are numbers of
+    the classes, those that the model knows before any that only the test rows have.
+    """
+
+    model: Any
+    estimator: Any  # the kernel machine itself, where the model is a pipeline
+    X: Any  # as given
+    y: Array
+    points: Any  # what the estimator sees
+    names: list[str]  # of its features
+    outputs: list[str]  # of targets, or classes
+    truth: Array
+    predicted: Array
+    probabilities: Array | None
+    deviation: Array | None
+    without_deviation: str  # why there is none
+    relevance: Array | None
+    without_relevance: str
+    X_train: Any
+    y_train: Array | None
+    seconds: float  # that the predictions took
+
+    @property
+    def classes(self) -> bool:
+        return self.probabilities is not None
+
+    @property
+    def by_relevance(self) -> Array:
+        """Features, the most relevant first; in their own order if relevance is unknown."""
+        if self.relevance is None:
+            return np.arange(len(self.names))
+        return np.argsort(-self.relevance, kind="stable")
+
+    def column(self, feature: int) -> Array:
+        return column(self.points, feature)
+
+
+def gather(model: Any, X: Any, y: Any, X_train: Any = None, y_train: Any = None, feature_names: Any = None) -> Evidence:
+    """Predict, and bring all that came to NumPy."""
+    check_is_fitted(model)
+    if is_stream(X) or is_stream(X_train):
+        raise ValueError("a report needs rows in memory: read some, gyrfalcon.data.open(path).X[:10_000] for example")
+    if (X_train is None) != (y_train is None):
+        raise ValueError("X_train and y_train go together: pass both or none")
+    pipeline = isinstance(model, Pipeline)
+    estimator = model[-1] if pipeline else model
+    seen = model[:-1].transform(X) if pipeline and len(model) > 1 else X
+    points = read_points(estimator, seen, reset=False)
+    names = _names(model, estimator, points.shape[1], feature_names)
+    relevance, without_relevance = _relevance(estimator)
+    began = time.perf_counter()
+    answers: dict[str, Any]
+    if is_classifier(model):
+        labels = read_labels(y, rows=points.shape[0])
+        answers = _classified(model, X, labels)
+        kept = None if y_train is None else read_labels(y_train, rows=rows_of(X_train))
+    else:
+        labels = read_targets(y, rows=points.shape[0])
+        answers = _regressed(model, estimator, X, seen, labels)
+        kept = None if y_train is None else read_targets(y_train, rows=rows_of(X_train))
+    return Evidence(
+        model=model,
+        estimator=estimator,
+        X=X,
+        y=labels,
+        points=points,
+        names=names,
+        relevance=relevance,
+        without_relevance=without_relevance,
+        X_train=X_train,
+        y_train=kept,
+        seconds=time.perf_counter() - began,
+        **answers,
+    )
+
+
+def _classified(model: Any, X: Any, labels: Array) -> dict[str, Any]:
+    known = plain(model.classes_).tolist()
+    places = {label: place for place, label in enumerate(known)}
+    for label in np.unique(labels).tolist():
+        places.setdefault(label, len(places))
+    probabilities = plain(model.predict_proba(X)).astype(np.float64)
+    others = np.zeros((len(probabilities), len(places) - len(known)))
+    return {
+        "outputs": [str(label) for label in places],
+        "truth": np.array([places[label] for label in labels.tolist()]),
+        "predicted": np.array([places[label] for label in plain(model.predict(X)).tolist()]),
+        "probabilities": np.hstack([probabilities, others]),
+        "deviation": None,
+        "without_deviation": "",
+    }
+
+
+def _regressed(model: Any, estimator: Any, X: Any, seen: Any, targets: Array) -> dict[str, Any]:
+    predicted = plain(model.predict(X)).astype(np.float64)
+    if predicted.reshape(len(predicted), -1).shape != targets.reshape(len(targets), -1).shape:
+        raise ValueError(f"y_test has shape {targets.shape} but the model predicts {predicted.shape}")
+    predicted = predicted.reshape(len(predicted), -1)
+    deviation, why = None, ""
+    try:
+        deviation = plain(estimator.predict(seen, return_std=True)[1]).astype(np.float64).reshape(predicted.shape)
+    except (TypeError, ValueError) as error:
+        why = str(error)
+    names = getattr(estimator, "_names", lambda count: [f"y{place}" for place in range(count)])
+    return {
+        "outputs": [str(name) for name in names(predicted.shape[1])],
+        "truth": targets.reshape(predicted.shape),
+        "predicted": predicted,
+        "probabilities": None,
+        "deviation": deviation,
+        "without_deviation": why,
+    }
+
+
+def _names(model: Any, estimator: Any, features: int, given: Any) -> list[str]:
+    if given is None:
+        given = getattr(estimator, "feature_names_in_", None)
+    if given is None and estimator is not model:
+        with contextlib.suppress(AttributeError, ValueError):  # steps need not have names to give
+            given = model[:-1].get_feature_names_out()
+    if given is None:
+        given = [f"x{place}" for place in range(features)]
+    if len(given) != features:
+        raise ValueError(f"feature_names has {len(given)} names but the model has {features} features")
+    return [str(name) for name in given]
+
+
+def _relevance(estimator: Any) -> tuple[Array | None, str]:
+    try:
+        return tuning.relevance(estimator), ""
+    except (AttributeError, ValueError) as error:
+        return None, str(error)
+
+
+def plain(values: Any) -> Array:
+    """As a NumPy array, whatever the library and the device."""
+    return values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
+
+
+def rows_of(X: Any) -> int:
+    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+
+
+def rows(X: Any, places: Array) -> Any:
+    """Some rows, of the kind of X."""
+    if isinstance(X, Tensor):
+        return X[places.tolist()]
+    return _safe_indexing(X, places)
+
+
+def column(points: Any, feature: int) -> Array:
+    if sparse.issparse(points):
+        return np.asarray(points[:, [feature]].toarray()[:, 0], dtype=np.float64)
+    return plain(points[:, feature]).astype(np.float64)

@@ -1,0 +1,105 @@
+"""Which features matter, and where along them the model errs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from . import page
+from .classification import wilson
+from .evidence import Evidence
+from .page import Section
+from .plot import Plot
+from .scale import Scale
+from .text import number, short
+
+Array = np.ndarray[Any, Any]
+
+MOST_BARS = 20
+MOST_PICTURES = 4
+GROUPS = 10
+
+
+def features(evidence: Evidence) -> Section:
+    order = evidence.by_relevance
+    if evidence.relevance is None:
+        body = page.paragraph(f"No relevance: {evidence.without_relevance}.", soft=True)
+    else:
+        shown = order[:MOST_BARS]
+        rows = [(evidence.names[i], float(evidence.relevance[i]), number(evidence.relevance[i], 2)) for i in shown]
+        words = "Relevance is the spread of a feature over its length scale, beside that of the first."
+        if len(order) > MOST_BARS:
+            words += f" {len(order) - MOST_BARS:,} more features have less."
+        if len(order) > 1 and np.ptp(evidence.relevance) < 1e-6:
+            words += (
+                " All are alike: the length scales follow the spread of the features and were not learned one by one."
+            )
+        body = page.paragraph(words) + page.bars(rows)
+    drawn = [_picture(evidence, int(place)) for place in order[:MOST_PICTURES]]
+    title = "Errors along the features" if evidence.classes else "Residuals along the features"
+    words = "Where the line leaves zero, something in that feature is not yet understood."
+    if evidence.classes:
+        words = "The share of test rows that are wrong, by groups of equal size."
+    elif len(evidence.outputs) > 1:
+        words += f" Of {short(evidence.outputs[_worst(evidence)])}, the output that is predicted worst."
+    return Section(
+        "Features", f'{body}<h3 style="margin-top:2rem">{title}</h3>{page.paragraph(words)}{page.figures(drawn)}'
+    )
+
+
+def _picture(evidence: Evidence, feature: int) -> str:
+    values, name = evidence.column(feature), evidence.names[feature]
+    if evidence.classes:
+        return page.figure(short(name), _error_rates(values, evidence.truth != evidence.predicted, name), "")
+    place = _worst(evidence)
+    return page.figure(
+        short(name), _residuals(values, evidence.truth[:, place] - evidence.predicted[:, place], name), ""
+    )
+
+
+def _worst(evidence: Evidence) -> int:
+    spread = evidence.truth.std(0)
+    return int(
+        np.argmax(np.sqrt(((evidence.truth - evidence.predicted) ** 2).mean(0)) / np.where(spread > 0, spread, 1))
+    )
+
+
+def _residuals(values: Array, residuals: Array, name: str) -> str:
+    low, high = np.quantile(residuals, [0.002, 0.998])
+    plot = Plot(_inner(values), Scale.of([low, high, 0.0]), name, "actual − predicted", height=260)
+    plot.cloud(values, residuals, "soft", most=0.5)
+    plot.line([plot.x.low, plot.x.high], [0, 0], "soft", dashed=True)
+    groups = _groups(values)
+    means = np.array([residuals[group].mean() for group in groups])
+    errors = np.array([1.96 * residuals[group].std() / np.sqrt(len(group)) for group in groups])
+    middles = [np.median(values[group]) for group in groups]
+    plot.band(middles, means - errors, means + errors)
+    plot.line(middles, means)
+    return plot.svg(f"residuals over {name}, with means of groups")
+
+
+def _error_rates(values: Array, wrong: Array, name: str) -> str:
+    groups = _groups(values)
+    sizes = np.array([len(group) for group in groups])
+    rates = np.array([wrong[group].mean() for group in groups])
+    low, high = wilson(rates, sizes)
+    middles = [np.median(values[group]) for group in groups]
+    plot = Plot(_inner(values), Scale(0, 1.05 * max(0.02, float(high.max()))), name, "share that is wrong", height=260)
+    plot.whiskers(middles, low, high)
+    plot.line(middles, rates)
+    plot.dots(middles, rates, size=6)
+    return plot.svg(f"error rate over {name}")
+
+
+def _inner(values: Array) -> Scale:
+    """All but the outermost values, which would leave the others no room."""
+    return Scale.of(np.quantile(values, [0.005, 0.995]) if len(values) > 400 else values)
+
+
+def _groups(values: Array) -> list[Array]:
+    """Rows in groups of about the same size, by value; equal values stay together."""
+    count = int(np.clip(len(values) // 8, 1, GROUPS))
+    edges = np.unique(np.quantile(values, np.linspace(0, 1, count + 1)[1:-1]))
+    places = np.searchsorted(edges, values, side="right")
+    return [np.flatnonzero(places == place) for place in np.unique(places)]

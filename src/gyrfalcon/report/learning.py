@@ -1,0 +1,166 @@
+"""How the model came about: what more rows would give, the trace of its tuning, the convergence of its solver."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from gyrfalcon.tuning import Grid, Trace
+
+from . import page
+from .evidence import Evidence, plain, rows, rows_of
+from .page import Section
+from .plot import Plot
+from .scale import Scale
+from .text import number
+
+Array = np.ndarray[Any, Any]
+
+SHARES = (1 / 16, 1 / 8, 1 / 4, 1 / 2)
+LEAST_ROWS = 20
+MOST_ROWS = 4000  # of a refit
+MOST_TEST_ROWS = 4000
+DRAWS = 3
+MOST_SECONDS = 15.0  # after which no other refit begins
+
+
+def learning(evidence: Evidence, seed: int = 0) -> Section | None:
+    drawn = [part for part in (_curve(evidence, seed), *_tuning(evidence), *_convergence(evidence)) if part]
+    words = "What more rows would give, and the way to this model."
+    if evidence.y_train is None:
+        words = "The way to this model. For a learning curve, pass X_train and y_train."
+    return Section("Learning", page.paragraph(words) + page.figures(drawn)) if drawn else None
+
+
+def _curve(evidence: Evidence, seed: int) -> str:
+    if evidence.y_train is None:
+        return ""
+    n, classes = len(evidence.y_train), len(evidence.outputs) if evidence.classes else 0
+    top = min(1.0, MOST_ROWS / n * 2)
+    sizes = [size for size in (round(n * top * part) for part in SHARES) if size >= max(LEAST_ROWS, 2 * classes)]
+    random = np.random.default_rng(seed)
+    held = rows_of(evidence.X)
+    test = np.sort(random.permutation(held)[:MOST_TEST_ROWS])
+    X_test, y_test = rows(evidence.X, test), evidence.y[test]
+    found: dict[int, list[tuple[float, float]]] = {}
+    began = time.perf_counter()
+    for size in sizes:
+        for _ in range(DRAWS):
+            if time.perf_counter() - began > MOST_SECONDS:
+                break
+            part = _draw(evidence, size, random)
+            X, y = rows(evidence.X_train, part), evidence.y_train[part]
+            model = _refit(evidence, X, y, n / size)
+            found.setdefault(size, []).append((_error(evidence, model, X, y), _error(evidence, model, X_test, y_test)))
+    if not found:
+        return ""
+    final = _error(evidence, evidence.model, X_test, y_test)
+    sizes, means = list(found), np.array([np.mean(pairs, 0) for pairs in found.values()])
+    low, high = ([end(test for _, test in pairs) for pairs in found.values()] for end in (min, max))
+    plot = Plot(
+        Scale.of([*sizes, n], log=True),
+        Scale.of(means, low, high, [final, 0.0]),
+        "training rows",
+        _error_name(evidence),
+    )
+    plot.band(sizes, low, high)
+    plot.line(sizes, means[:, 0], "other")
+    plot.line([*sizes, n], [*means[:, 1], final])
+    plot.dots([*sizes, n], [*means[:, 1], final], size=6)
+    caption = (
+        f"Refits on random parts of the training rows, up to {DRAWS} of each size, with the kernel and the noise level "
+        f"of the model; the last point is the model itself, on {n:,} rows."
+    )
+    return page.figure(
+        "Learning curve", plot.svg("error over training rows"), caption, {"test": "ours", "training": "other"}
+    )
+
+
+def _draw(evidence: Evidence, size: int, random: np.random.Generator) -> Array:
+    """Random rows; of a classification at least one of each class."""
+    assert evidence.y_train is not None
+    order = random.permutation(len(evidence.y_train))
+    if evidence.classes:
+        first = np.unique(evidence.y_train[order], return_index=True)[1]
+        order = np.concatenate([order[first], np.delete(order, first)])
+    return order[:size]
+
+
+def _refit(evidence: Evidence, X: Any, y: Array, fewer: float) -> Any:
+    """The model on some rows, its kernel and noise as they are: the penalty is the noise over the number of rows."""
+    estimator = evidence.estimator
+    settings = {
+        "kernel": estimator.kernel_, "length_scale": "auto", "penalty": estimator.penalty_ * fewer, "tune": None,
+        "centers": "uniform", "n_centers": "auto", "verbose": False, "checkpoint": None, "warm_start": False,
+        "random_state": 0,
+    }  # fmt: skip
+    model = clone(evidence.model)
+    last = model if evidence.estimator is evidence.model else model[-1]
+    last.set_params(**{name: value for name, value in settings.items() if name in last.get_params(deep=False)})
+    return model.fit(X, y)
+
+
+def _error(evidence: Evidence, model: Any, X: Any, y: Array) -> float:
+    predicted = plain(model.predict(X))
+    if evidence.classes:
+        return float((predicted.astype(object) != y.astype(object)).mean())
+    gaps = (predicted - y).reshape(len(y), -1)
+    spread = evidence.truth.std(0)
+    unit = 1.0 if gaps.shape[1] == 1 else np.where(spread > 0, spread, 1.0)
+    return float(np.sqrt(((gaps / unit) ** 2).mean(0)).mean())
+
+
+def _error_name(evidence: Evidence) -> str:
+    if evidence.classes:
+        return "share that is wrong"
+    return "RMSE" if len(evidence.outputs) == 1 else "RMSE in deviations, mean of outputs"
+
+
+def _tuning(evidence: Evidence) -> list[str]:
+    trace = getattr(evidence.estimator, "tuning_", None)
+    if isinstance(trace, Trace) and len(trace.steps) > 1:
+        return [_trace(trace)]
+    return [_grid(trace)] if isinstance(trace, Grid) else []
+
+
+def _trace(trace: Trace) -> str:
+    values = np.array(trace.values)
+    log = bool(values.min() > 0 and values.max() > 10 * values.min())
+    plot = Plot(Scale(0, len(values) - 1), Scale.of(values, log=log), "step", trace.objective or "objective")
+    plot.line(np.arange(len(values)), values)
+    plot.dots([trace.best], [values[trace.best]], size=8)
+    penalties = [trace.steps[place].penalty for place in (0, trace.best)]
+    caption = (
+        f"{len(values)} steps and {trace.evaluations} evaluations; the dot is what was kept. The penalty went from "
+        f"{number(penalties[0], 2)} to {number(penalties[1], 2)}."
+    )
+    return page.figure("Tuning", plot.svg("objective over steps of tuning"), caption)
+
+
+def _grid(grid: Grid) -> str:
+    plot = Plot(Scale.of(grid.penalties, log=True), Scale.of(grid.errors, log=True), "penalty", "cross-validated error")
+    row, best = grid.best
+    for place, errors in enumerate(grid.errors):
+        if place != row:
+            plot.line(grid.penalties, errors, "soft")
+    plot.line(grid.penalties, grid.errors[row])
+    plot.dots([grid.penalties[best]], [grid.errors[row, best]], size=8)
+    factor = number(grid.length_scales[row], 2)
+    caption = f"The best of {len(grid.length_scales)} length scales is {factor} times the first guess."
+    return page.figure(
+        "Tuning", plot.svg("errors over penalties"), caption, {"kept": "ours", "other length scales": "soft"}
+    )
+
+
+def _convergence(evidence: Evidence) -> list[str]:
+    record = getattr(evidence.estimator, "record_", None)
+    residuals = [] if record is None else [value for value in record.residuals if value > 0]
+    if record is None or len(residuals) < 3:
+        return []
+    plot = Plot(Scale(0, len(residuals) - 1), Scale.of(residuals, log=True), "iteration", "relative residual")
+    plot.line(np.arange(len(residuals)), residuals)
+    plot.dots([len(residuals) - 1], residuals[-1:], size=8)
+    return [page.figure("Convergence", plot.svg("residual over iterations"), f"{record.solver}: {record.message}.")]

@@ -1,0 +1,61 @@
+"""Where the time went, and how to come here again."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib import metadata
+from typing import Any
+
+import torch
+
+import gyrfalcon
+
+from . import page
+from .evidence import Evidence, rows_of
+from .page import Section
+from .text import number, seconds
+
+LIBRARIES = ("numpy", "scipy", "scikit-learn", "torch")
+_PARTS = {"right_side": "right side", "factor": "factors", "iterate": "iterations"}
+
+
+def times(evidence: Evidence) -> Section:
+    estimator = evidence.estimator
+    record = getattr(estimator, "record_", None)
+    spent = {}
+    tuning = getattr(getattr(estimator, "tuning_", None), "seconds", 0.0)
+    if tuning:
+        spent["tuning"] = tuning
+    for part, time in ({} if record is None else record.seconds).items():
+        spent[f"fit: {_PARTS.get(part, part.replace('_', ' '))}"] = time
+    spent[f"predict {rows_of(evidence.X):,} rows"] = evidence.seconds
+    body = page.bars([(name, time, seconds(time)) for name, time in spent.items()])
+    if record is not None:
+        said = {"Solver": record.solver, "Why": record.reason, "Ended": record.message, "Plan": record.plan}
+        body += page.facts({name: text for name, text in said.items() if text})
+    return Section("Time", body)
+
+
+def reproduce(evidence: Evidence, command: str | None) -> Section:
+    estimator = evidence.estimator
+    if command is None:
+        command = f"import gyrfalcon as gf\n\nmodel = {_written(evidence.model)}\nmodel.fit(X_train, y_train)\n"
+        command += "gf.report.write_report('report.html', model, X_test, y_test)"
+    fitted = {
+        "Kernel": repr(getattr(estimator, "kernel_", "–")),
+        "Penalty": number(getattr(estimator, "penalty_", float("nan")), 6),
+        "Centres": f"{rows_of(estimator.centers_):,}" if hasattr(estimator, "centers_") else "–",
+        "Parameters": ", ".join(f"{name}={value!r}" for name, value in estimator.get_params(deep=False).items()),
+    }
+    versions = ", ".join(f"{name} {metadata.version(name)}" for name in LIBRARIES)
+    made = {
+        "Versions": f"gyrfalcon {gyrfalcon.__version__}, Python {platform.python_version()}, {versions}",
+        "Machine": f"{platform.system()} {platform.machine()}, {torch.get_num_threads()} of {os.cpu_count()} threads",
+    }
+    return Section("Reproduce", page.code(command) + page.facts({**{k: v[:2000] for k, v in fitted.items()}, **made}))
+
+
+def _written(model: Any) -> str:
+    text = model.__repr__(N_CHAR_MAX=2000)
+    return f"gf.{text}" if type(model).__module__.startswith("gyrfalcon.") else text

@@ -1,0 +1,107 @@
+"""One HTML file about one model."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from gyrfalcon.data.atomic import replacing
+
+from . import classification, page, regression
+from .data import data
+from .evidence import Evidence, gather
+from .features import features
+from .learning import learning
+from .metrics import by_output, measure
+from .origin import reproduce as reproduction
+from .origin import times
+from .page import Section
+from .text import share
+
+# In the order of the page; what does not apply returns None.
+SECTIONS: tuple[Callable[[Evidence], Section | None], ...] = (
+    regression.predictions,
+    classification.predictions,
+    regression.uncertainty,
+    features,
+    learning,
+    data,
+    times,
+)
+
+
+def write_report(
+    path: str | os.PathLike[str],
+    model: Any,
+    X_test: Any,
+    y_test: Any,
+    *,
+    X_train: Any = None,
+    y_train: Any = None,
+    feature_names: Any = None,
+    title: str | None = None,
+    reproduce: str | None = None,
+) -> Path:
+    """Write a report on a fitted model: one HTML file that needs no other, and no network.
+
+    Metrics with 95 % intervals (bootstrap over the test rows), predictions, uncertainty, features, learning curve,
+    tuning, data, times, and how to reproduce it. Light and dark, for screens of any size.
+
+    Parameters
+    ----------
+    path : path
+        The file appears when it is complete.
+    model : a fitted estimator of this library, or a pipeline that ends in one
+    X_test, y_test : what `predict` takes, in memory, and the true targets or labels
+        Rows that the model was not fitted to.
+    X_train, y_train : optional
+        The rows it was fitted to: they add a learning curve, for which the model is fitted again, on at most 4,000
+        rows and for a quarter of a minute or so.
+    feature_names : sequence of str, optional
+        Those of the fit by default.
+    title : str, optional
+    reproduce : str, optional
+        The command that made the model; some lines of Python by default.
+
+    Examples
+    --------
+    >>> import numpy as np, gyrfalcon as gf, tempfile
+    >>> X = np.random.default_rng(0).normal(size=(200, 2))
+    >>> model = gf.KernelRegressor(random_state=0).fit(X[:150], np.sin(X[:150, 0]))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = gf.report.write_report(f"{folder}/report.html", model, X[150:], np.sin(X[150:, 0]))
+    ...     "R²" in path.read_text(encoding="utf-8")
+    True
+    """
+    evidence = gather(model, X_test, y_test, X_train, y_train, feature_names)
+    sections = [section for make in SECTIONS if (section := make(evidence)) is not None]
+    sections.append(reproduction(evidence, reproduce))
+    name = type(evidence.estimator).__name__
+    today = datetime.datetime.now().astimezone().date().isoformat()
+    fitted = "" if evidence.y_train is None else f"fitted to {len(evidence.y_train):,} rows, "
+    subtitle = f"{name} · {len(evidence.names):,} features · {fitted}tested on {len(evidence.truth):,} · {today}"
+    text = page.document(title or "Model report", subtitle, sections, lead=_summary(evidence))
+    with replacing(Path(path)) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+    return Path(path)
+
+
+def _summary(evidence: Evidence) -> str:
+    """The metrics in large type, and a table of what chance and knowing nothing would give."""
+    metrics = measure(evidence) if evidence.classes else by_output(evidence)[0]
+    several = not evidence.classes and len(evidence.outputs) > 1
+    cards = [(metric.name, metric.shown(metric.value), metric.interval) for metric in metrics]
+    if several:
+        cards = [(f"{evidence.outputs[0]}: {name}", value, remark) for name, value, remark in cards]
+    if evidence.deviation is not None:
+        inside = abs(evidence.truth - evidence.predicted) <= 1.96 * evidence.deviation
+        cards.append(("In the 95 % band", share(float(inside.mean())), "of the test rows"))
+    guess = "the most frequent class and the shares of the classes" if evidence.classes else "the mean"
+    naive = ", ".join(f"{metric.name} {metric.shown(metric.naive)}" for metric in metrics)
+    return page.cards(cards) + page.paragraph(
+        f"95 % intervals, by bootstrap over the test rows. Who knows no features and says {guess} has {naive}.",
+        soft=True,
+    )
