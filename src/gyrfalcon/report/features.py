@@ -25,16 +25,15 @@ def features(evidence: Evidence) -> Section:
     order = evidence.by_relevance
     if evidence.relevance is None:
         body = page.paragraph(f"No relevance: {evidence.without_relevance}.", soft=True)
+    elif len(order) > 1 and np.ptp(evidence.relevance) < 1e-6:
+        words = "All features are as relevant: their length scales follow their spread and were not learned one by one."
+        body = page.paragraph(words)
     else:
         shown = order[:MOST_BARS]
         rows = [(evidence.names[i], float(evidence.relevance[i]), number(evidence.relevance[i], 2)) for i in shown]
         words = "Relevance is the spread of a feature over its length scale, beside that of the first."
         if len(order) > MOST_BARS:
             words += f" {len(order) - MOST_BARS:,} more features have less."
-        if len(order) > 1 and np.ptp(evidence.relevance) < 1e-6:
-            words += (
-                " All are alike: the length scales follow the spread of the features and were not learned one by one."
-            )
         body = page.paragraph(words) + page.bars(rows)
     drawn = [_picture(evidence, int(place)) for place in order[:MOST_PICTURES]]
     title = "Errors along the features" if evidence.classes else "Residuals along the features"

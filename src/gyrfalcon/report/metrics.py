@@ -74,10 +74,10 @@ def bootstrap(statistic: Statistic, n: int, seed: int = 0) -> tuple[Array, Array
 
 
 def measure(evidence: Evidence) -> list[Metric]:
-    """The metrics of the task, the most telling first."""
+    """The metrics of the task, the most telling first; of the first output, if there are several."""
     if evidence.probabilities is not None:
         return _classification(evidence, evidence.probabilities)
-    return [metric for group in by_output(evidence) for metric in group]
+    return by_output(evidence)[0]
 
 
 def by_output(evidence: Evidence) -> list[list[Metric]]:

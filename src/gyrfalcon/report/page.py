@@ -55,11 +55,10 @@ def paragraph(text: str, *, soft: bool = False) -> str:
 
 def figure(title: str, drawing: str, caption: str, keys: Mapping[str, str] | None = None) -> str:
     """A drawing with a title and words; `keys` names the lines: what they are to their kind."""
-    legend = "".join(f' <span class="key {kind}"></span>{escape(name)}' for name, kind in (keys or {}).items())
-    space = " ·" if caption and legend else ""
-    return (
-        f"<figure><h3>{escape(title)}</h3>{drawing}<figcaption>{escape(caption)}{space}{legend}</figcaption></figure>"
-    )
+    named = "".join(f'<span><i class="key {kind}"></i>{escape(name)}</span>' for name, kind in (keys or {}).items())
+    legend = f'<div class="keys">{named}</div>' if named else ""
+    words = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
+    return f"<figure><h3>{escape(title)}</h3>{legend}{drawing}{words}</figure>"
 
 
 def figures(drawn: Sequence[str]) -> str:

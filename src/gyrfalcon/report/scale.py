@@ -60,14 +60,19 @@ class Scale:
         if not (math.isfinite(step) and step > 0):
             return []
         first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
-        digits = max(1, 1 + math.ceil(math.log10(max(abs(first), abs(last), 1)) + 1e-9)) + 1
-        return [(place * step, number(place * step, digits)) for place in range(first, last + 1)]
+        digits = 2 + math.ceil(math.log10(max(abs(first), abs(last), 1)) + 1e-9)
+        top = step * max(abs(first), abs(last))  # labels stay short
+        unit, letter = (1e6, "M") if 1e6 <= top < 1e9 else (1e3, "k") if 1e4 <= top < 1e6 else (1.0, "")
+        places = [place * step for place in range(first, last + 1)]
+        return [(place, number(place / unit, digits) + letter * (place != 0)) for place in places]
 
     def _powers(self, most: int) -> list[tuple[float, str]]:
         first, last = math.floor(math.log10(self.low)), math.ceil(math.log10(self.high))
         factors = (1.0,) if last - first > 3 else (1.0, 3.0) if last - first > 1 else (1.0, 2.0, 5.0)
         ticks = [factor * 10.0**power for power in range(first, last + 1) for factor in factors]
         ticks = [tick for tick in ticks if self.low * (1 - 1e-9) <= tick <= self.high * (1 + 1e-9)]
+        if len(ticks) < 2:
+            return self._steps(most)
         kept = ticks[:: max(1, math.ceil(len(ticks) / most))]
         return [(tick, number(tick, 2) if 1e-3 <= tick < 1e5 else _power(tick)) for tick in kept]
 

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from gyrfalcon.data.atomic import replacing
 
 from . import classification, page, regression
@@ -15,7 +17,7 @@ from .data import data
 from .evidence import Evidence, gather
 from .features import features
 from .learning import learning
-from .metrics import by_output, measure
+from .metrics import measure
 from .origin import reproduce as reproduction
 from .origin import times
 from .page import Section
@@ -76,22 +78,26 @@ def write_report(
     ...     "R²" in path.read_text(encoding="utf-8")
     True
     """
-    evidence = gather(model, X_test, y_test, X_train, y_train, feature_names)
+    with np.errstate(all="ignore"):  # what is not finite is shown as a dash, or not at all
+        text = _page(gather(model, X_test, y_test, X_train, y_train, feature_names), title, reproduce)
+    with replacing(Path(path)) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+    return Path(path)
+
+
+def _page(evidence: Evidence, title: str | None, reproduce: str | None) -> str:
     sections = [section for make in SECTIONS if (section := make(evidence)) is not None]
     sections.append(reproduction(evidence, reproduce))
     name = type(evidence.estimator).__name__
     today = datetime.datetime.now().astimezone().date().isoformat()
     fitted = "" if evidence.y_train is None else f"fitted to {len(evidence.y_train):,} rows, "
     subtitle = f"{name} · {len(evidence.names):,} features · {fitted}tested on {len(evidence.truth):,} · {today}"
-    text = page.document(title or "Model report", subtitle, sections, lead=_summary(evidence))
-    with replacing(Path(path)) as temporary:
-        temporary.write_text(text, encoding="utf-8")
-    return Path(path)
+    return page.document(title or "Model report", subtitle, sections, lead=_summary(evidence))
 
 
 def _summary(evidence: Evidence) -> str:
-    """The metrics in large type, and a table of what chance and knowing nothing would give."""
-    metrics = measure(evidence) if evidence.classes else by_output(evidence)[0]
+    """The metrics in large type, and what knowing nothing would give."""
+    metrics = measure(evidence)
     several = not evidence.classes and len(evidence.outputs) > 1
     cards = [(metric.name, metric.shown(metric.value), metric.interval) for metric in metrics]
     if several:
@@ -99,9 +105,7 @@ def _summary(evidence: Evidence) -> str:
     if evidence.deviation is not None:
         inside = abs(evidence.truth - evidence.predicted) <= 1.96 * evidence.deviation
         cards.append(("In the 95 % band", share(float(inside.mean())), "of the test rows"))
-    guess = "the most frequent class and the shares of the classes" if evidence.classes else "the mean"
+    guess = "the most frequent class, and how frequent each is" if evidence.classes else "the mean"
     naive = ", ".join(f"{metric.name} {metric.shown(metric.naive)}" for metric in metrics)
-    return page.cards(cards) + page.paragraph(
-        f"95 % intervals, by bootstrap over the test rows. Who knows no features and says {guess} has {naive}.",
-        soft=True,
-    )
+    words = f"Below each number its 95 % interval, by bootstrap over the test rows. Always saying {guess}: {naive}."
+    return page.cards(cards) + page.paragraph(words, soft=True)
