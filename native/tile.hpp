@@ -53,6 +53,7 @@ struct InstructionSet {
     void (*add_gaps)(const PackedLeaf<T>&, std::size_t row_panels, std::size_t first, std::size_t last, const T* tile,
                      std::size_t tile_stride, const bool* near, std::size_t near_stride, double* in_centres,
                      double* in_scales, T* row_sums);
+    void (*add_scaled)(std::size_t count, T factor, const T* x, T* y);  // y = y + factor x, at any address
     void (*exponential)(T* x, std::size_t count);  // x = 2^-x, x >= 0, count a multiple of 64
 };
 

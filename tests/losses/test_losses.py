@@ -6,12 +6,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gyrfalcon.losses import LOSSES, Exponential, Logistic, OneHot, Simplex, Softmax
+from gyrfalcon.losses import LOSSES, Absolute, Exponential, Hinge, Logistic, OneHot, Quantile, Simplex, Softmax
 from reference.losses import FORMULAS
 
 pytestmark = pytest.mark.usefixtures("one_thread")  # small products, many of them
 
-CLASSES = {"logistic": Simplex, "exponential": Simplex, "softmax": OneHot}
+CLASSES = {"logistic": Simplex, "exponential": Simplex, "hinge": Simplex, "softmax": OneHot}
 EXTREMES = [0.0, 1.0, -1.0, 30.0, -30.0, 49.9, -50.1, 700.0, -750.0, 1e6, -1e6]
 
 
@@ -59,6 +59,9 @@ def test_derivatives_are_those_of_the_value(name, t):
     V = torch.randn(F.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     (gradient,) = torch.autograd.grad(loss.value(F.requires_grad_(), Y).sum(), F)
     torch.testing.assert_close(loss.gradient(F, Y).detach(), gradient)
+    if not loss.smooth:
+        assert not loss.hessian_product(F, Y, V).any()
+        return
     (product,) = torch.autograd.grad((loss.gradient(F, Y) * V).sum(), F)
     torch.testing.assert_close(loss.hessian_product(F, Y, V).detach(), product)
 
@@ -134,3 +137,16 @@ def test_targets_of_the_wrong_kind_are_named(loss):
         loss.check_targets(torch.tensor([[0.0], [2.0]]))
     for t in (2, 4):
         loss.check_targets(torch.from_numpy(targets(loss.name, 9, t)).float())
+
+
+def test_losses_with_kinks():
+    with pytest.raises(ValueError, match="probabilities"):
+        Hinge().probabilities(torch.zeros(2, 1))
+    for level in (0.0, 1.0, float("nan")):
+        with pytest.raises(ValueError, match="level"):
+            Quantile(level)
+    numbers = torch.randn(999, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    for loss, level in ((Absolute(), 0.5), (Quantile(0.9), 0.9), (Quantile(0.2), 0.2)):
+        best = numbers.sort(0).values[int(level * 999)].expand_as(numbers)
+        values = [float(loss.value(best + shift, numbers).mean()) for shift in (-0.05, 0.0, 0.05)]
+        assert values[1] == min(values)

@@ -25,6 +25,22 @@ def exponential(F, Y):
     return e, -e[:, None] * Y, _outer(e, Y)
 
 
+def hinge(F, Y):
+    """With kinks, like those below: the second derivative is zero wherever there is one."""
+    u = (F * Y).sum(1)
+    return np.maximum(0, 1 - u), np.where(u < 1, -1.0, 0.0)[:, None] * Y, _outer(0 * u, Y)
+
+
+def absolute(F, Y):
+    return np.abs(F - Y).sum(1), np.sign(F - Y), np.zeros((*F.shape, F.shape[1]))
+
+
+def quantile(F, Y, level=0.5):
+    r = Y - F
+    value = np.where(r > 0, level * r, (level - 1) * r).sum(1)
+    return value, np.where(r > 0, -level, np.where(r < 0, 1 - level, 0.0)), np.zeros((*F.shape, F.shape[1]))
+
+
 def softmax_loss(F, Y):
     P = softmax(F, axis=1)
     hessian = P[:, :, None] * np.eye(F.shape[1]) - P[:, :, None] * P[:, None, :]
@@ -38,8 +54,11 @@ def _outer(scale, Y):
 FORMULAS = {
     "squared": squared,
     "robust": robust,
+    "absolute": absolute,
+    "quantile": quantile,
     "logistic": logistic,
     "exponential": exponential,
+    "hinge": hinge,
     "softmax": softmax_loss,
 }
 

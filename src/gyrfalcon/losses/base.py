@@ -1,4 +1,4 @@
-"""What a loss is: a convex function of the predictions of one point, with two derivatives."""
+"""What a loss is: a convex function of the predictions of one point, with its derivatives."""
 
 from __future__ import annotations
 
@@ -16,10 +16,13 @@ from .coding import Simplex
 class Loss(ABC):
     """ℓ(f, y) for predictions F and targets Y, both of shape (n, t), one point a row.
 
-    Everything is computed and returned in float64, on the device of F, and is finite for predictions up to 10⁶.
+    Everything is computed and returned in float64, on the device of F, and is finite for predictions up to 10⁶. A loss
+    with kinks is not `smooth`: its gradient is a subgradient there, its second derivative is zero elsewhere, and
+    solvers that need one refuse it.
     """
 
     name: ClassVar[str]
+    smooth: ClassVar[bool] = True
 
     @abstractmethod
     def value(self, F: Tensor, Y: Tensor) -> Tensor:

@@ -12,6 +12,7 @@ from .nystrom_path import NystromPath, nystrom_path
 from .plots import plot_filter, plot_surface
 from .problem import LeastSquares
 from .risk import Risk
+from .sgd import sgd
 from .solution import FilterPath, Keep, Record, Snapshot, Solution, Step
 from .stopping import EarlyStopping
 
@@ -39,5 +40,6 @@ __all__ = [
     "nytro",
     "plot_filter",
     "plot_surface",
+    "sgd",
     "spectral_cutoff",
 ]

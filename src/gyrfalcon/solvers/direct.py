@@ -11,7 +11,7 @@ from scipy.linalg import cho_solve, eigh
 from gyrfalcon.linalg.triangles import SingularError, cholesky_with_jitter
 
 from .features import Features
-from .problem import LeastSquares
+from .problem import LeastSquares, Problem
 from .solution import Record, Solution
 
 Array = np.ndarray[Any, Any]
@@ -30,7 +30,7 @@ def direct(problem: LeastSquares) -> Solution:
     return from_features(problem, features)
 
 
-def not_positive(problem: LeastSquares) -> ValueError:
+def not_positive(problem: Problem) -> ValueError:
     """What to say when k(C, C) cannot be factored."""
     return ValueError(f"kernel: {problem.K.kernel!r} is not positive definite on these centres: choose another")
 

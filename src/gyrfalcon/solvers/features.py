@@ -12,7 +12,7 @@ from scipy.linalg import blas, lapack
 
 from gyrfalcon.linalg.triangles import cholesky_with_jitter, mirror
 
-from .problem import LeastSquares, as_numpy, noise_floor
+from .problem import LeastSquares, Problem, as_numpy, noise_floor
 
 Array = np.ndarray[Any, Any]
 
@@ -32,7 +32,7 @@ def excess(penalty: float, jitter: float, rounding: float) -> float:
     return penalty * jitter * (1 - KEPT_JITTER) - rounding**2
 
 
-def factor_centers(problem: LeastSquares, entries: torch.dtype) -> tuple[Array, float, float]:
+def factor_centers(problem: Problem, entries: torch.dtype) -> tuple[Array, float, float]:
     """T, upper triangular, with TᵀT = k(C, C) + jitter·I for a K with entries of that type; the jitter; the largest
     k(c, c).
     """

@@ -74,6 +74,8 @@ def newton(
     True
     """
     loss, Y, penalty = problem.loss, problem.Y, problem.penalty
+    if not loss.smooth:
+        raise ValueError(f"loss: the {loss.name} loss has kinks, and newton needs two derivatives: take sgd")
     space = Coordinates(problem)
     if resume is None:
         x = space.point(start)

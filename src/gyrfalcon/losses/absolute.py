@@ -1,0 +1,33 @@
+"""The absolute loss."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from .base import ResidualLoss
+
+
+@dataclass(frozen=True)
+class Absolute(ResidualLoss):
+    """ℓ(f, y) = Σₖ |fₖ - yₖ|, which medians minimise; with slope zero at zero.
+
+    >>> import torch, gyrfalcon.losses as gl
+    >>> gl.Absolute().value(torch.tensor([[3.0, 1.0]]), torch.tensor([[1.0, 2.0]]))
+    tensor([3.], dtype=torch.float64)
+    """
+
+    name: ClassVar[str] = "absolute"
+    smooth: ClassVar[bool] = False
+
+    def phi(self, u: Tensor) -> Tensor:
+        return u.abs()
+
+    def slope(self, u: Tensor) -> Tensor:
+        return u.sign()
+
+    def bend(self, u: Tensor) -> Tensor:
+        return torch.zeros_like(u)

@@ -1,0 +1,222 @@
+"""Stochastic gradients: any convex loss, smooth or not, regularised by the size and the number of steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gyrfalcon.data import Source
+
+from .problem import as_numpy
+from .risk import Risk
+from .runs import VOTES, Runs, State
+from .solution import Callback, FilterPath, Keep, Record, Snapshot, Solution, Step
+from .spaces import Space, space_of
+from .stopping import EarlyStopping, Split, Watch, check_count
+
+Array = np.ndarray[Any, Any]
+
+
+def sgd(
+    problem: Risk,
+    stopping: EarlyStopping | None = None,
+    *,
+    step: float | Sequence[float] | None = None,
+    decay: float | Sequence[float] = 0.0,
+    batch_size: int = 1,
+    averaging: str | None = None,
+    start: Tensor | tuple[Tensor, Tensor] | None = None,
+    callback: Callback | None = None,
+    resume: Snapshot | None = None,
+    keep: Keep | None = None,
+    random_state: int = 0,
+) -> Solution:
+    """Follow the gradient of one row, or of a small batch, at a time: f ← (1 - 2η·penalty)·f - η ∂ℓ k(·, x).
+
+    The t-th step has the size η = step·t^(-decay); rows are visited in a new random order in every epoch. With centres
+    other than the points, k(·, x) is projected onto their span. Where X holds features and the centres are the unit
+    vectors, with `kernels.Linear()`, the coefficients are the weights of a linear model, f(x) = ⟨w, x⟩ + b.
+
+    One epoch with the step chosen by hold-out is SGM; many epochs, stopped early, are SIGM. Either way a penalty of
+    zero will do: the sizes and the number of steps regularise.
+
+    Parameters
+    ----------
+    problem : Risk
+        With any loss. An intercept takes steps as if it were the weight of a feature as large as the largest point.
+    stopping : EarlyStopping, optional
+        Its iterations are epochs, its errors mean losses.
+    step : float or sequence of floats, optional
+        Several are tried at once and the best is chosen on rows held out. If not given, 1/√(batches in an epoch)
+        without decay and 1/4 with it, both over max k(x, x).
+    decay : float or sequence of floats
+        One for each step, or for all; several with one step are tried like several steps.
+    batch_size : int
+    averaging : "steps", "uniform" or "polynomial", optional
+        The solution is not the last model but an average of all before a step, with weights η, 1 or t³.
+    start : tensor of shape (m, t), or a pair with the intercept, of shape (t,), optional
+        Where to begin.
+    callback : callable (Step) -> bool, optional
+        Called after each epoch; True ends the solve. Objectives are those of rows as they were met; the residual is
+        that relative to the start.
+    resume : Snapshot, optional
+        Of an earlier solve of the same problem, to go on from; it ends as that one would have, bit for bit.
+    keep : callable, optional
+        Called after each epoch with a function that takes a snapshot.
+    random_state : int
+        Decides the order of the rows.
+
+    Examples
+    --------
+    >>> import torch, gyrfalcon as gf
+    >>> X = torch.linspace(-3, 3, 500, dtype=torch.float64)[:, None]
+    >>> Y = torch.sin(X)
+    >>> Y[::5] += 10  # outliers
+    >>> K = gf.KernelMatrix(gf.kernels.Gaussian(1.0), X, X[::20])
+    >>> risk = gf.solvers.Risk(K, Y, penalty=0.0, loss=gf.losses.Absolute())
+    >>> solution = gf.solvers.sgd(risk, decay=0.5, averaging="polynomial")
+    >>> bool((K @ solution.coefficients - torch.sin(X)).abs().mean() < 0.05)
+    True
+    """
+    rule = stopping or EarlyStopping()
+    check_count("batch_size", batch_size)
+    if averaging is not None and averaging not in VOTES:
+        raise ValueError(f"averaging must be one of {sorted(VOTES)} or None, got {averaging!r}")
+    space = space_of(problem)
+    steps, decays = _sizes(problem, space, step, decay, batch_size)
+    n = problem.K.shape[0]
+    split = Split.of(n, rule.validation, rule.random_state, contiguous=isinstance(problem.K.X, Source))
+    split.weigh(None if problem.weights is None else as_numpy(problem.weights.double())[:, 0])
+    if len(steps) > 1 and not split.held:
+        raise ValueError("step, decay: several are chosen among on rows held out, which validation=None does not leave")
+    runs = Runs(problem, space, split, steps, decays, min(batch_size, n), averaging, random_state)
+    if start is not None:
+        runs.begin(*_checked(start, problem))
+    with problem.timed("iterate"):
+        return _run(problem, runs, rule, callback, resume, keep)
+
+
+def _run(
+    problem: Risk,
+    runs: Runs,
+    rule: EarlyStopping,
+    callback: Callback | None,
+    resume: Snapshot | None,
+    keep: Keep | None,
+) -> Solution:
+    held, watch = bool(runs.split.held), Watch(rule)
+    at = _Progress.begin(runs) if resume is None else _Progress.of(resume, runs, problem.K.device)
+    for seen in at.errors:
+        watch.see(float(seen.min()))
+    message, ended = f"stopped after {rule.max_iterations} epochs", not held
+    while at.epochs < rule.max_iterations:
+        if watch.tired:
+            message, ended = f"the validation error is lowest after {at.chosen} epochs", True
+            break
+        at.objectives.append(runs.epoch(at.epochs))
+        if not runs.state.alive.all(0).any():
+            raise ValueError(f"step is too large: the coefficients diverged with {runs.steps.tolist()}")
+        now = 0
+        if held:
+            at.errors.append(runs.errors())
+            now = int(at.errors[-1].argmin())
+        if not held or watch.see(float(at.errors[-1].min())):
+            at.choose(now, runs)
+        value, first = float(at.objectives[-1][now]), float(at.objectives[0][now])
+        if callback is not None and callback(
+            Step(at.epochs, value / (first or 1.0), value, partial(runs.solution, now))
+        ):
+            message, ended = "stopped by the callback", False
+            break
+        if keep is not None:
+            keep(partial(at.snapshot, runs))
+    objectives = [float(values[at.size]) for values in at.objectives]
+    errors = [float(values[at.size]) for values in at.errors]
+    record = Record(
+        solver="sgd",
+        iterations=at.epochs,
+        residuals=[value / (objectives[0] or 1.0) for value in objectives],
+        converged=ended,
+        message=message,
+        jitter=runs.space.jitter,
+        objective=[objectives[at.chosen]],
+        objective_history=objectives,
+        validation_errors=errors,
+        passes=at.epochs,
+        seconds=problem.seconds,
+        reason=f"step {runs.steps[at.size]:.3g}, decay {runs.decays[at.size]:.3g}",
+        path=FilterPath(list(range(len(objectives))), objectives, errors, at.chosen, "epoch"),
+    )
+    return Solution(*at.best, record)
+
+
+@dataclass
+class _Progress:
+    """Objectives and validation errors after each epoch, by step size, and the best model so far."""
+
+    objectives: list[Array]
+    errors: list[Array]
+    best: tuple[Tensor, Tensor]
+    size: int = 0
+    chosen: int = 0
+
+    @property
+    def epochs(self) -> int:
+        return len(self.objectives) - 1
+
+    @classmethod
+    def begin(cls, runs: Runs) -> _Progress:
+        return cls([runs.objectives()], [runs.errors()] if runs.split.held else [], runs.solution(0))
+
+    def choose(self, size: int, runs: Runs) -> None:
+        self.size, self.chosen, self.best = size, self.epochs, runs.solution(size)
+
+    def snapshot(self, runs: Runs) -> Snapshot:
+        histories = {"objectives": np.array(self.objectives), "errors": np.array(self.errors)}
+        best = dict(zip(("best", "best_intercept"), (as_numpy(part) for part in self.best), strict=True))
+        return {"size": self.size, "chosen": self.chosen}, runs.state.arrays() | histories | best
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, runs: Runs, device: torch.device) -> _Progress:
+        facts, arrays = snapshot
+        runs.state = State.of(arrays, device)
+        best = torch.from_numpy(arrays["best"].copy()), torch.from_numpy(arrays["best_intercept"].copy())
+        return cls(list(arrays["objectives"]), list(arrays["errors"]), best, facts["size"], facts["chosen"])
+
+
+def _sizes(problem: Risk, space: Space, step: Any, decay: Any, batch: int) -> tuple[Array, Array]:
+    """Step and decay of each run."""
+    decays = np.atleast_1d(np.asarray(decay, dtype=np.float64))
+    if not np.isfinite(decays).all() or (decays < 0).any():
+        raise ValueError(f"decay must be a finite number, zero or more, or several, got {decay!r}")
+    if step is None:
+        share = np.where(decays > 0, 0.25, np.sqrt(batch / max(batch, len(problem.Y))))
+        steps = np.minimum(share / (space.peak or 1.0), 0.25 / max(problem.penalty, 1e-300))
+    else:
+        steps = np.atleast_1d(np.asarray(step, dtype=np.float64))
+        if steps.size == 0 or not np.isfinite(steps).all() or (steps <= 0).any():
+            raise ValueError(f"step must be a positive number, several, or None, got {step!r}")
+        if (4 * steps * problem.penalty > 1).any():
+            raise ValueError(f"step must be at most 1/(4·penalty) = {0.25 / problem.penalty:.3g}, got {step!r}")
+    try:
+        steps, decays = np.broadcast_arrays(steps, decays)
+    except ValueError:
+        raise ValueError(f"step and decay must be one or equally many, got {step!r} and {decay!r}") from None
+    if steps.ndim != 1:
+        raise ValueError(f"step and decay must have one dimension at most, got {step!r} and {decay!r}")
+    return steps.copy(), decays.copy()
+
+
+def _checked(start: Tensor | tuple[Tensor, Tensor], problem: Risk) -> tuple[Tensor, Tensor]:
+    m, t = problem.K.shape[1], problem.Y.shape[1]
+    beta, b = start if isinstance(start, tuple) else (start, torch.zeros(t))
+    if tuple(beta.shape) != (m, t):
+        raise ValueError(f"start must have shape {(m, t)}, got {tuple(beta.shape)}")
+    like = {"dtype": torch.float64, "device": problem.K.device}
+    return beta.detach().to(**like), b.detach().to(**like)  # type: ignore[call-overload]
