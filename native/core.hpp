@@ -100,6 +100,21 @@ struct GradientRequest {
     Strided<double> in_centres, in_scales;
 };
 
+// Waves of structured frequencies. With z = x * scale, padded with zeros to the length of a block, and turns
+// q = radii * H D1 H D2 H D3 z in each block, H not normalised:
+//   out[i, 2j] and out[i, 2j + 1] = amplitude cos(2 pi (q_j - 1/8)) and amplitude cos(2 pi (-q_j - 1/8))
+constexpr std::size_t shortest_block = 64;  // four vectors of every instruction set
+
+template <class T>
+struct WaveRequest {
+    Strided<const T> x;          // n x d
+    std::vector<double> scale;   // d
+    Strided<const T> signs;      // 3 blocks x length: D3, D2, D1 of each block in turn
+    Strided<const T> radii;      // blocks x length
+    double amplitude = 1;
+    Strided<T> out;              // n x m, m no more than 2 blocks length, and more than a block less
+};
+
 struct Interrupted {};
 
 template <class T>
@@ -107,6 +122,9 @@ void run(const Request<T>& request, const Execution& execution);
 
 template <class T>
 double run_gradient(const GradientRequest<T>& request, const Execution& execution);
+
+template <class T>
+void run_waves(const WaveRequest<T>& request, const Execution& execution);
 
 // Nanoseconds per element of the exponential alone, on data in the first-level cache: the roofline's second term.
 template <class T>

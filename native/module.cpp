@@ -209,11 +209,32 @@ void run_sgd_checked(int loss, double parameter, std::size_t batch, const std::o
 }
 
 template <class T>
+void run_waves_checked(const Input<T>& x, const Doubles& scale, const Input<T>& signs, const Input<T>& radii,
+                       double amplitude, const Output<T>& out, int threads) {
+    const std::size_t blocks = radii.shape(0), length = radii.shape(1);
+    require(length >= shortest_block && (length & (length - 1)) == 0, "radii: blocks need a power of two, 64 or more");
+    require(x.shape(1) <= length, "x: more columns than a block is long");
+    require(scale.size() == x.shape(1), "scale: needs one entry per column of x");
+    require(signs.shape(0) == 3 * blocks && signs.shape(1) == length, "signs: wrong shape");
+    require(std::isfinite(amplitude), "amplitude: not finite");
+    require(out.shape(0) == x.shape(0), "out: needs as many rows as x");
+    require(blocks != 0 && out.shape(1) <= 2 * blocks * length && out.shape(1) > 2 * (blocks - 1) * length,
+            "out: wrong number of columns");
+    const WaveRequest<T> request{strided<const T>(x), scale, strided<const T>(signs), strided<const T>(radii),
+                                 amplitude, strided<T>(out)};
+    const Execution execution{std::clamp(threads, 1, 1024), 0, interrupted};
+    released([&] { run_waves(request, execution); });
+}
+
+template <class T>
 void bind_run(nb::module_& module) {
     // Never converted: a copy of `out` would be filled and lost, and a copy of X would break the memory budget.
     module.def("run", &run_checked<T>, nb::arg("task"), nb::arg("leaves"), nb::arg("steps"), nb::arg("x").noconvert(),
                nb::arg("c").noconvert(), nb::arg("v").noconvert().none(), nb::arg("weights").noconvert().none(),
                nb::arg("out").noconvert().none(), nb::arg("sums").noconvert().none(), nb::arg("threads"), nb::arg("partial_bytes"));
+    module.def("run_waves", &run_waves_checked<T>, nb::arg("x").noconvert(), nb::arg("scale"),
+               nb::arg("signs").noconvert(), nb::arg("radii").noconvert(), nb::arg("amplitude"),
+               nb::arg("out").noconvert(), nb::arg("threads"));
     module.def("run_gradient", &run_gradient_checked<T>, nb::arg("leaf"), nb::arg("x").noconvert(),
                nb::arg("c").noconvert(), nb::arg("left").noconvert(), nb::arg("right").noconvert().none(),
                nb::arg("in_centres").noconvert().none(), nb::arg("in_scales").noconvert().none(), nb::arg("threads"),

@@ -7,6 +7,7 @@
 
 #include "derivatives.hpp"
 #include "distances.hpp"
+#include "hadamard.hpp"
 #include "profiles.hpp"
 
 namespace {
@@ -189,7 +190,7 @@ constexpr InstructionSet<T> table = {GYRFALCON_ISA_NAME, rows_in_registers, pane
                                      evaluate<T>,        combine<T>,        multiply<T>, gather<T>,
                                      multiply_transposed<T, T>, multiply_transposed<T, double>,
                                      fill<T, true>, fill<T, false>, fill_noting<T>, apply_slope<T>, add_gaps<T>,
-                                     add_scaled<T>, exponential<T>};
+                                     add_scaled<T>, waves<T>, exponential<T>};
 
 }  // namespace
 

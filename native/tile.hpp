@@ -54,6 +54,8 @@ struct InstructionSet {
                      std::size_t tile_stride, const bool* near, std::size_t near_stride, double* in_centres,
                      double* in_scales, T* row_sums);
     void (*add_scaled)(std::size_t count, T factor, const T* x, T* y);  // y = y + factor x, at any address
+    // the waves of one block of structured frequencies at one point, which is overwritten; see WaveRequest
+    void (*waves)(T* x, const T* signs, const T* radii, std::size_t length, T first, T* out);
     void (*exponential)(T* x, std::size_t count);  // x = 2^-x, x >= 0, count a multiple of 64
 };
 

@@ -10,7 +10,7 @@ from scipy import sparse
 from gyrfalcon import KernelMatrix
 from gyrfalcon import kernels as gk
 from gyrfalcon.solvers import LeastSquares, direct, nystrom_path, plot_surface
-from gyrfalcon.solvers.nystrom_path import leading_solutions
+from gyrfalcon.solvers.size_path import leading_solutions
 from gyrfalcon.solvers.stopping import Split
 from reference import kernels as oracle
 from reference import rank_one, ridge

@@ -11,6 +11,7 @@ from .newton import newton
 from .nystrom_path import NystromPath, nystrom_path
 from .plots import plot_filter, plot_surface
 from .problem import LeastSquares
+from .random_feature_path import RandomFeaturePath, random_feature_path
 from .risk import Risk
 from .sgd import sgd
 from .solution import FilterPath, Keep, Record, Snapshot, Solution, Step
@@ -22,6 +23,7 @@ __all__ = [
     "Keep",
     "LeastSquares",
     "NystromPath",
+    "RandomFeaturePath",
     "Record",
     "Risk",
     "Snapshot",
@@ -40,6 +42,7 @@ __all__ = [
     "nytro",
     "plot_filter",
     "plot_surface",
+    "random_feature_path",
     "sgd",
     "spectral_cutoff",
 ]

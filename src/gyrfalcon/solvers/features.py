@@ -36,6 +36,8 @@ def factor_centers(problem: Problem, entries: torch.dtype) -> tuple[Array, float
     """T, upper triangular, with TᵀT = k(C, C) + jitter·I for a K with entries of that type; the jitter; the largest
     k(c, c).
     """
+    if problem.K.kernel.explicit:
+        return problem.K.between_centers(), 0.0, 1.0
     with problem.timed("factor"):
         T = np.asfortranarray(problem.K.between_centers())
         scale = float(T.diagonal().max(initial=0.0))
@@ -57,7 +59,7 @@ def whitened_rows(problem: LeastSquares, T: Array) -> Iterator[tuple[slice, Arra
             Z = np.array(as_numpy(K.rows(rows) if K.dtype == torch.float64 else K.widened(rows).to_dense()))
             if roots is not None:
                 Z *= roots[rows]
-            Z = blas.dtrsm(1.0, T, Z.T, trans_a=1, overwrite_b=1)
+            Z = Z.T if K.kernel.explicit else blas.dtrsm(1.0, T, Z.T, trans_a=1, overwrite_b=1)
         targets = as_numpy(problem.targets(rows))
         yield rows, Z, np.asfortranarray(targets if roots is None else roots[rows] * targets)
 

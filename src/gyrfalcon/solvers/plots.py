@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .nystrom_path import NystromPath
+from .size_path import SizePath
 from .solution import FilterPath
 
 if TYPE_CHECKING:
@@ -45,12 +45,13 @@ def plot_filter(solution: Any, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def plot_surface(path: NystromPath, ax: Axes | None = None) -> Axes:
-    """Validation errors over the number of centres and the penalty, in levels of their logarithm; the best is marked.
+def plot_surface(path: SizePath, ax: Axes | None = None) -> Axes:
+    """Validation errors over the number of centres or features and the penalty, in levels of their logarithm; the best
+    is marked.
 
     Parameters
     ----------
-    path : NystromPath
+    path : NystromPath or RandomFeaturePath
         Of two sizes and two penalties at least.
     ax : matplotlib axes, optional
 
@@ -62,17 +63,17 @@ def plot_surface(path: NystromPath, ax: Axes | None = None) -> Axes:
     >>> gf.solvers.plot_surface(gf.solvers.nystrom_path(problem)).get_xlabel()
     'number of centres'
     """
-    if not isinstance(path, NystromPath) or min(path.errors.shape) < 2:
-        raise ValueError("path must be a NystromPath of two sizes and two penalties at least")
+    if not isinstance(path, SizePath) or min(path.errors.shape) < 2:
+        raise ValueError("path must be a NystromPath or a RandomFeaturePath of two sizes and two penalties at least")
     ax = axes(ax)
     roots = np.sqrt(np.maximum(path.errors, np.finfo(float).tiny))
     filled = ax.contourf(path.sizes, path.penalties, np.log10(roots).T, levels=20, cmap="viridis")
     ax.figure.colorbar(filled, ax=ax, label="log₁₀ of the root mean squared validation error")
     ax.plot(*path.best, "o", color="white", markeredgecolor="black", label="lowest error")
-    ax.plot(*path.smallest(), "s", color="white", markeredgecolor="black", label="fewest centres within 1 %")
+    ax.plot(*path.smallest(), "s", color="white", markeredgecolor="black", label=f"fewest {path.unit} within 1 %")
     ax.set_xscale("log")
     ax.set_yscale("log")
-    ax.set_xlabel("number of centres")
+    ax.set_xlabel(f"number of {path.unit}")
     ax.set_ylabel("penalty")
     ax.legend()
     return ax
