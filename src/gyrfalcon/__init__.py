@@ -7,7 +7,7 @@
 (10000,)
 """
 
-from . import centers, data, kernels, losses, report, solvers, tables, tuning
+from . import centers, data, datasets, kernels, losses, report, solvers, tables, tuning
 from .estimators import Falkon, KernelClassifier, KernelRegressor, LogisticFalkon
 from .features import RandomFeatures
 from .matrix import KernelMatrix, Plan
@@ -29,6 +29,7 @@ __all__ = [
     "__version__",
     "centers",
     "data",
+    "datasets",
     "kernels",
     "load",
     "losses",
