@@ -116,10 +116,10 @@ def _parser() -> argparse.ArgumentParser:
         "checkpoints", parents=[quick], help="fits killed at random moments and called again: whether bits are the same"
     )
     images = commands.add_parser(
-        "mnist", parents=[quick], help=f"accuracy beside published numbers; data from the folder in ${mnist.VARIABLE}"
+        "mnist", parents=[quick], help="accuracy beside published numbers; data from the folder in $GYRFALCON_DATA"
     )
     images.add_argument("--penalty", type=float, default=mnist.PENALTY, help="(default: %(default)s)")
-    data = f"data from the folder in ${mnist.VARIABLE}"
+    data = "data from the folder in $GYRFALCON_DATA"
     commands.add_parser(
         "objectives", parents=[quick], help=f"test errors that each objective of tuning leads to; {data}"
     )

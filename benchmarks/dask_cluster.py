@@ -11,9 +11,10 @@ import torch
 
 import gyrfalcon as gf
 from gyrfalcon import data
+from gyrfalcon.datasets import trips
 from gyrfalcon.solvers import LeastSquares
 
-from . import THREADS, machine, report, trips
+from . import THREADS, machine, report
 from .process import in_fresh_process, peak
 from .timing import Others
 
@@ -63,8 +64,8 @@ def run(n: int) -> None:
 def _fit(n: int, workers: int | None) -> Fit:
     if workers is None:
         torch.set_num_threads(1)
-        rows = np.concatenate([_rows(columns) for columns in trips.chunks(n, seed=0)])
-        return _solve(np.ascontiguousarray(rows[:, :-1]), rows[:, -1], None)
+        X, y = trips.make_trips(n)
+        return _solve(np.ascontiguousarray(X), y, None)
     from distributed import Client, LocalCluster
 
     # Each fit has a cluster of its own: workers of the other one would wait on the same cores.
@@ -89,11 +90,7 @@ def _made_by_workers(n: int) -> Any:
 
 
 def _block(number: int, count: int) -> Array:
-    return _rows(trips.chunk(number, seed=0))[:count]
-
-
-def _rows(columns: dict[str, Array]) -> Array:
-    return np.stack([columns[name].astype(np.float32) for name in (*trips.LENGTH_SCALES, trips.TARGET)], 1)
+    return trips.rows(trips.chunk(number, seed=0))[:count]
 
 
 def _solve(points: Any, y: Array, workers: int | None) -> Fit:

@@ -7,44 +7,32 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import pdist
 
-from .mnist import file_of
-from .synthetic import Split
+from gyrfalcon.datasets import Split, describe
+from gyrfalcon.datasets import load as load_split
+from gyrfalcon.datasets.fetch import instructions, placed
 
 Array = np.ndarray[Any, Any]
 
 LOGARITHMIC = ("houseelectric",)  # targets, as in the literature
-TEST_SHARE = 0.2  # where the source has no split of its own
 PAIRS_FROM = 1000  # rows whose distances the median is taken of
 
 
+def why_absent(name: str) -> str:
+    """Why a data set cannot be read, in words; empty if it can."""
+    entry = describe(name)
+    return "" if placed(entry) else f"it is not there: {instructions(entry)}"
+
+
 def load(name: str, seed: int, rows: int | None = None, test_rows: int | None = None) -> Split:
-    """Training and test rows as they are, at most so many of each.
-
-    The split is that of the source: its test set, or the mask that the seed names; without either it is random. The
-    seed also draws the rows.
-    """
+    """Training and test rows as they are, at most so many of each; the seed chooses the split and draws the rows."""
     random = np.random.default_rng(seed)
-    with np.load(file_of(name)) as arrays:
-        X, y = _flights(arrays) if name == "flights3m" else (arrays["X"], arrays["y"])
-        if "X_test" in arrays:
-            X, y = (np.concatenate([arrays[key], arrays[f"{key}_test"]]) for key in ("X", "y"))
-            test = np.arange(len(X)) >= len(arrays["X"])
-        elif "test_mask" in arrays:
-            test = arrays["test_mask"][:, seed]
-        else:
-            test = random.random(len(X)) < TEST_SHARE
+    X, y, X_test, y_test = load_split(name, split=True, seed=seed)
+    if describe(name).split == "random":
+        random.random(len(y) + len(y_test))  # which drew the split
     if name in LOGARITHMIC:
-        y = np.log(y)
-    kept, held = (random.permutation(np.flatnonzero(part))[:most] for part, most in ((~test, rows), (test, test_rows)))
-    return Split(X[kept], y[kept], X[held], y[held])
-
-
-def _flights(arrays: Any) -> tuple[Array, Array]:
-    """Date, time and distance of a flight and where its airports lie; its delay."""
-    places = arrays["latlon"]
-    columns = [arrays[key] for key in ("month", "day", "wday", "minute", "dist")]
-    X = np.column_stack([*columns, places[arrays["o"]], places[arrays["d"]]])
-    return X.astype(np.float32), arrays["y"].astype(np.float32)
+        y, y_test = np.log(y), np.log(y_test)
+    kept, held = (random.permutation(len(part))[:most] for part, most in ((y, rows), (y_test, test_rows)))
+    return Split(X[kept], y[kept], X_test[held], y_test[held])
 
 
 def standardized(split: Split, dtype: Any = np.float64) -> Split:

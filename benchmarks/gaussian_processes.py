@@ -15,7 +15,6 @@ from torch import Tensor
 import gyrfalcon as gf
 
 from . import THREADS, datasets, machine, report
-from .mnist import why_absent
 from .process import in_fresh_process
 from .synthetic import Split, rmse
 from .timing import Race, race, timed
@@ -59,7 +58,7 @@ def run(quick: bool) -> None:
     print(machine.headline(described), legend(settings), sep="\n")
     found: dict[str, Any] = {}
     for name in SETS:
-        missing = why_absent(name)
+        missing = datasets.why_absent(name)
         if missing:
             print(f"\n{name}: skipped, {missing}")
             continue

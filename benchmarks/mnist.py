@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 import numpy as np
 
 import gyrfalcon as gf
 
 from . import THREADS, machine, report
+from .datasets import why_absent
 from .process import in_fresh_process, peak_beyond
 
-VARIABLE = "GYRFALCON_DATA"
 LENGTH_SCALE = 5.0
 PENALTY = 1e-6
 CENTERS = (100, 1000, 10000)
@@ -64,22 +62,11 @@ def run(quick: bool, penalty: float = PENALTY) -> None:
     report.write_json(report.FOLDER / "mnist.json", {"machine": described, **content})
 
 
-def file_of(name: str) -> Path:
-    return Path(os.environ.get(VARIABLE, "")) / name / "data.npz"
-
-
-def why_absent(name: str) -> str:
-    """Why a data set cannot be read, in words; empty if it can."""
-    if not os.environ.get(VARIABLE):
-        return f"{VARIABLE} is not set: it names a folder with {name}/data.npz (arrays X, y, X_test, y_test)"
-    return "" if file_of(name).exists() else f"there is no {name}/data.npz in the folder that {VARIABLE} names"
-
-
 def _fit(name: str, m: int, seeds: int, published: float, penalty: float) -> Row:
     machine.set_threads()
-    with np.load(file_of(name)) as arrays:
-        X, X_test = ((arrays[key].reshape(len(arrays[key]), -1) / np.float32(255)) for key in ("X", "X_test"))
-        y, y_test = arrays["y"], arrays["y_test"]
+    data = gf.datasets.load(name, split=True)
+    X, X_test = data.X / np.float32(255), data.X_test / np.float32(255)
+    y, y_test = data.y, data.y_test
     model = gf.KernelClassifier("laplacian", length_scale=LENGTH_SCALE, penalty=penalty, n_centers=m)
     model.set_params(fit_intercept=False, verbose=False)
     accuracies, fits, predictions, peaks = [], [], [], []

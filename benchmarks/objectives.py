@@ -19,7 +19,6 @@ from gyrfalcon.solvers import LeastSquares
 from gyrfalcon.tuning import HoldOut, Objective
 
 from . import THREADS, datasets, machine, report
-from .mnist import why_absent
 from .synthetic import Split, rmse
 
 Array = np.ndarray[Any, Any]
@@ -87,7 +86,7 @@ def run(quick: bool) -> None:
     settings = QUICK if quick else FULL
     described = machine.describe()
     print(machine.headline(described), legend(settings), sep="\n")
-    skipped = {name: missing for name in settings.sets if (missing := why_absent(name))}
+    skipped = {name: missing for name in settings.sets if (missing := datasets.why_absent(name))}
     for name, missing in skipped.items():
         print(f"{name}: skipped, {missing}")
     rows: list[Row] = []

@@ -13,9 +13,10 @@ import torch
 
 import gyrfalcon as gf
 from gyrfalcon import data
+from gyrfalcon.datasets import trips
 from gyrfalcon.solvers import LeastSquares
 
-from . import THREADS, machine, report, stream, trips
+from . import THREADS, machine, report, stream
 from .process import in_fresh_process, peak_beyond
 from .timing import Others
 
@@ -80,7 +81,7 @@ def run(quick: bool, most: int, cache: Path) -> None:
     for case in _cases(quick, most):
         if case.storage != "memory" and not stream.trips_file(cache, case.n).exists():
             cache.mkdir(parents=True, exist_ok=True)
-            trips.write_parquet(stream.trips_file(cache, case.n), case.n)
+            trips.write_trips(stream.trips_file(cache, case.n), case.n)
         rows.append(_compare(case, cache))
         print(_line(rows[-1]), flush=True)
         content = [asdict(row) | {"ratio": row.ratio, "close": row.close, "disturbed": row.disturbed} for row in rows]

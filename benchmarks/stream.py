@@ -12,9 +12,10 @@ import torch
 
 import gyrfalcon as gf
 from gyrfalcon import data
+from gyrfalcon.datasets import trips
 from gyrfalcon.solvers import LeastSquares
 
-from . import THREADS, machine, report, trips
+from . import THREADS, machine, report
 from .process import in_fresh_process, peak
 from .timing import Others
 
@@ -54,7 +55,7 @@ def run(most: int, cache: Path) -> None:
     cache.mkdir(parents=True, exist_ok=True)
     for n in {*sizes, IN_MEMORY}:
         if not trips_file(cache, n).exists():
-            trips.write_parquet(trips_file(cache, n), n)
+            trips.write_trips(trips_file(cache, n), n)
     memory = in_fresh_process(_fit, trips_file(cache, IN_MEMORY), False)
     print(_HEADER, _line(memory, memory), sep="\n", flush=True)
     fits = []

@@ -15,7 +15,6 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 import gyrfalcon as gf
 
 from . import THREADS, datasets, machine, report
-from .mnist import why_absent
 from .process import in_fresh_process
 
 REGRESSION = (
@@ -51,8 +50,8 @@ def run(quick: bool) -> None:
     print(machine.headline(described), LEGEND, HEADER, sep="\n")
     rows: list[Row] = []
     for name in QUICK if quick else REGRESSION + CLASSIFICATION:
-        if why_absent(name):
-            print(f"{name:>20}: skipped, {why_absent(name)}")
+        if datasets.why_absent(name):
+            print(f"{name:>20}: skipped, {datasets.why_absent(name)}")
             continue
         rows.append(in_fresh_process(_measure, name, 1 if quick else SEEDS))
         print(line(rows[-1]), flush=True)

@@ -9,7 +9,16 @@ PAGE = Path(__file__).parents[2] / "docs" / "datasets.md"
 
 def row(entry):
     size = f"{entry.size / 1e6:.{1 if entry.size > 1e5 else 2}f} MB" if entry.size else "–"
-    cells = (f"`{entry.name}`", entry.task, f"{entry.rows:,}", f"{entry.columns:,}", entry.kind, size, entry.licence)
+    cells = (
+        f"`{entry.name}`",
+        entry.task,
+        f"{entry.rows:,}",
+        f"{entry.columns:,}",
+        entry.kind,
+        size,
+        entry.split,
+        entry.licence,
+    )
     return f"| {' | '.join(cells)} | {entry.citation} |"
 
 

@@ -28,6 +28,8 @@ class Entry:
         Of the file at `url`, or of the data.npz that benchmarks were run with; empty if unknown.
     size : int
         Of that file, in bytes.
+    split : str
+        What `load(split=True)` gives: the "test set" of the source, one of its "10 splits", or a "random" fifth.
     """
 
     name: str
@@ -40,3 +42,4 @@ class Entry:
     url: str = ""
     sha256: str = ""
     size: int = 0
+    split: str = "random"
