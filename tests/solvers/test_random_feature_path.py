@@ -13,6 +13,8 @@ from gyrfalcon.solvers import (
     RandomFeaturePath,
     Risk,
     direct,
+    eigenpro,
+    exact,
     falkon,
     kernel_cg,
     newton,
@@ -153,9 +155,13 @@ def test_the_path_is_chosen_from_and_drawn():
     pyplot.close("all")
 
 
-def test_what_is_no_feature_path_is_named():
+def test_what_does_not_go_together_is_named():
     X, Y, _ = data()
     with pytest.raises(ValueError, match="has centres, not features"):
         random_feature_path(posed(gf.KernelMatrix("gaussian", X, X[:20]), Y))
+    with pytest.raises(ValueError, match="has features for columns"):
+        exact(posed(gf.KernelMatrix(gf.kernels.Fourier(), X), Y, 1e-3))
+    with pytest.raises(ValueError, match="positive definite"):
+        eigenpro(posed(features(X).matrix(X), Y, 1e-3))
     with pytest.raises(ValueError, match="sizes must be integers between 1 and the 80 random features"):
         random_feature_path(posed(features(X).matrix(X), Y), sizes=[81])

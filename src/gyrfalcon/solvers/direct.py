@@ -62,6 +62,8 @@ def exact(problem: LeastSquares) -> Solution:
     In the symmetric form α = √W (√W K √W + penalty·Σw·I)⁻¹ √W Y, which admits weights of zero.
     """
     K = problem.K
+    if K.kernel.explicit:
+        raise ValueError(f"kernel: {K.kernel!r} has features for columns, not points: solve with 'direct' or 'falkon'")
     if K.C is not K.X:
         raise ValueError("solver='exact' needs every distinct point as a centre: raise n_centers, or choose 'auto'")
     with problem.timed("factor"):
