@@ -23,6 +23,7 @@ from . import (
     planning,
     precision,
     product,
+    random_features,
     regressor,
     report,
     solver_race,
@@ -79,6 +80,8 @@ def main() -> None:
             feature_learning.run(arguments.quick)
         case "solvers":
             solver_race.run(arguments.quick)
+        case "random_features":
+            random_features.run(arguments.quick)
         case "demo":
             demo.run(arguments.quick)
         case "all":
@@ -131,6 +134,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands.add_parser("tiled", parents=[quick], help="Cholesky and LAUUM of a file, beside LAPACK in memory")
     commands.add_parser("solvers", parents=[quick], help="falkon, eigenpro and direct solves with equal centres")
+    commands.add_parser(
+        "random_features", parents=[quick], help="random features: products beside PyTorch, ridge beside scikit-learn"
+    )
     commands.add_parser("features", parents=[quick], help="length scales and input maps learned among noise")
     trips = argparse.ArgumentParser(add_help=False)
     trips.add_argument(
