@@ -62,7 +62,7 @@ def _convert(path: str, converted: Path, mark: bytes) -> None:
     try:
         with _reader(path, {}) as (reader, _):
             schema = reader.schema
-        _check_header(path, schema.names)
+        check_header(path, schema.names)
         types = {field.name: pa.float64() if pa.types.is_null(field.type) else field.type for field in schema}
         try:
             _write(path, converted, types, mark)
@@ -74,7 +74,7 @@ def _convert(path: str, converted: Path, mark: bytes) -> None:
         raise ValueError(f"{path}{column} cannot be read as CSV: {error}") from error
 
 
-def _check_header(path: str, names: list[str]) -> None:
+def check_header(path: str, names: list[str]) -> None:
     try:
         [float(name) for name in names]
     except ValueError:

@@ -13,10 +13,14 @@ from gyrfalcon.estimators.base import KernelEstimator
 from gyrfalcon.estimators.data import hand_back
 from gyrfalcon.persistence import Savable, State, build, describe
 
-from .columns import Array, named_columns
+from .columns import Array, Column, named_columns
 from .preprocessor import TablePreprocessor
 from .scores import scores
 from .targets import TASKS, read_target, task_of, values_of
+
+LOGISTIC_ROWS = 50_000  # times classes, up to which the logistic loss takes seconds
+# Predictions have settled by then; what later steps gain is seen in the gradient only, and takes most of the time.
+LOGISTIC: dict[str, Any] = {"loss": "logistic", "tolerance": 1e-2, "max_iterations": 20}
 
 
 class TableModel(Savable, BaseEstimator):  # type: ignore[misc]
@@ -26,8 +30,9 @@ class TableModel(Savable, BaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    estimator : KernelRegressor or KernelClassifier, optional
-        The first for regression, the second with the logistic loss for classification if not given.
+    estimator : KernelRegressor, KernelClassifier or a function of (X, y) that makes one, optional
+        The first for regression and the second for classification if not given, with the logistic loss where it is
+        quick, up to 50,000 rows times classes.
     task : "auto", "regression" or "classification"
         "auto" is what the estimator does; without one, classification for text, booleans and whole numbers of at most
         ten values.
@@ -76,26 +81,34 @@ class TableModel(Savable, BaseEstimator):  # type: ignore[misc]
         """
         columns = named_columns(table)
         column = read_target(columns, target)
-        task = self._task(task_of(column) if self.task == "auto" and self.estimator is None else self.task)
+        task = self._task(column)
         y, kept = values_of(column, task), ~column.missing
         others = {name: cells for name, cells in columns.items() if name != target}
         preprocessor = TablePreprocessor() if self.preprocessor is None else clone(self.preprocessor)
         X = preprocessor.fit_transform(others if kept.all() else rows_of(others, np.flatnonzero(kept)))
-        estimator = clone(self.estimator) if self.estimator is not None else default_estimator(task)
-        self.estimator_ = estimator.fit(X, y)
+        self.estimator_ = self._estimator(task, X, y).fit(X, y)
         self.preprocessor_, self.task_, self.target_ = preprocessor, task, target
         self.skipped_ = int((~kept).sum())
         return self
 
-    def _task(self, task: str) -> str:
-        if task not in ("auto", *TASKS):
-            raise ValueError(f"task must be 'auto' or one of {TASKS}, got {task!r}")
-        if self.estimator is None:
-            return task
+    def _task(self, column: Column) -> str:
+        if self.task not in ("auto", *TASKS):
+            raise ValueError(f"task must be 'auto' or one of {TASKS}, got {self.task!r}")
+        if not isinstance(self.estimator, KernelEstimator):
+            return task_of(column) if self.task == "auto" else self.task
         own = TASKS[is_classifier(self.estimator)]
-        if task not in ("auto", own):
-            raise ValueError(f"task={task!r} does not go with {type(self.estimator).__name__}: leave one of them out")
+        if self.task not in ("auto", own):
+            raise ValueError(f"task={self.task!r} does not go with {type(self.estimator).__name__}: leave one out")
         return own
+
+    def _estimator(self, task: str, X: Array, y: Array) -> Any:
+        if isinstance(self.estimator, KernelEstimator):
+            return clone(self.estimator)
+        if self.estimator is not None:
+            return self.estimator(X, y)
+        if task == "regression":
+            return KernelRegressor()
+        return KernelClassifier(**(LOGISTIC if len(y) * len(np.unique(y)) <= LOGISTIC_ROWS else {}))
 
     def predict(self, table: Any, return_std: bool = False) -> Any:
         """Predictions, as a series for a frame; with `return_std` also standard deviations of a regression.
@@ -189,10 +202,6 @@ class TableModel(Savable, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"a {type(estimator).__name__} does no {self.task_!r}")
         if len(preprocessor.get_feature_names_out()) != estimator.n_features_in_:
             raise ValueError("the preprocessor and the estimator do not fit together")
-
-
-def default_estimator(task: str) -> KernelEstimator:
-    return KernelRegressor() if task == "regression" else KernelClassifier(loss="logistic")
 
 
 def estimator_scores(estimator: Any, X: Any, y: Array) -> dict[str, float]:

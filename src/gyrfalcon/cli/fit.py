@@ -1,0 +1,98 @@
+"""`gyrfalcon fit`: a model from a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from .options import (
+    MODEL_ENDINGS,
+    REPORT_ENDINGS,
+    Budget,
+    Categorical,
+    Data,
+    Delimiter,
+    Drop,
+    Json,
+    Report,
+    Seed,
+    Stream,
+    Target,
+    Task,
+    TaskOption,
+    TestFraction,
+)
+from .reporting import report_of, rows_of_report
+from .session import check_output, listing, tell
+from .training import Request, train
+
+EXAMPLES = """
+Examples:
+
+gyrfalcon fit homes.csv --target price --out homes.safetensors
+
+gyrfalcon fit mail.parquet --target spam --time-budget 5m --out spam.safetensors --report spam.html
+"""
+
+
+def command(
+    data: Data,
+    target: Target,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="The model file to write (.safetensors).", show_default=False)
+    ],
+    task: TaskOption = Task.auto,
+    time_budget: Budget = 60.0,
+    test_fraction: TestFraction = 0.2,
+    report: Report = None,
+    delimiter: Delimiter = None,
+    categorical: Categorical = None,
+    drop: Drop = None,
+    stream: Stream = None,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Fit a model that predicts one column of a table from the others.
+
+    Categories, dates and missing values are taken as they are. Some rows are set aside, and the model is tested on
+    them; the model that is written is the one that was tested.
+    """
+    check_output(out, MODEL_ENDINGS)
+    check_output(report, REPORT_ENDINGS)
+    done = train(
+        Request(data, target, task, time_budget, test_fraction, seed, delimiter, categorical or [], drop or [], stream)
+    )
+    facts = {"command": "fit", **done.facts, "out": out, "report": report}
+    if report is not None:
+        test = rows_of_report(done)
+        report_of(
+            report, done.model, *test, train=done.train, title=f"{target} of {data.name}", reproduce=_again(facts)
+        )
+    done.model.save(out)
+    tell(facts, json, lambda console: show(console, facts))
+
+
+def show(console: Console, facts: dict[str, Any]) -> None:
+    """What was fitted and how good it is."""
+    model = facts["model"]
+    fitted = {
+        "rows": f"{facts['train_rows']:,} to fit, {facts['test_rows']:,} to test",
+        "features": model["features"],
+        "kernel": f"{model['kernel']}, penalty {model['penalty']:.2g}",
+        "centers": model["centers"],
+        "solver": f"{model['solver']}: {model['message']}",
+        "seconds": facts["seconds"],
+    }
+    console.print(listing(f"{facts['task']} of {facts['target']}", fitted))
+    if facts["test"]:
+        console.print(listing("on the test rows", facts["test"]))
+    for name in ("out", "report"):
+        if facts.get(name) is not None:
+            console.print(f"written: {facts[name]}")
+
+
+def _again(facts: dict[str, Any]) -> str:
+    return f"gyrfalcon fit {facts['data']} --target {facts['target']} --task {facts['task']} --out {facts['out']}"

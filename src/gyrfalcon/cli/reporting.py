@@ -1,0 +1,45 @@
+"""Reports of what a model does on test rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gyrfalcon.data import Source
+
+from .summary import parts
+from .training import Trained
+
+Array = np.ndarray[Any, Any]
+
+MOST_ROWS = 100_000  # of a stream that a report looks at
+
+
+def rows_of_report(done: Trained) -> tuple[Any, Array]:
+    """The test rows, which a report cannot do without."""
+    if done.test is None:
+        raise ValueError("--report needs test rows: set --test-fraction above 0, or use gyrfalcon evaluate --report")
+    return done.test
+
+
+def report_of(
+    path: Path, model: Any, X: Any, y: Array, *, train: tuple[Any, Array] | None = None, title: str, reproduce: str
+) -> None:
+    """Write the report of an estimator on features and targets."""
+    from gyrfalcon.report import write_report
+
+    estimator, names, _, _ = parts(model)
+    X, y = _in_memory(X, y)
+    X_train, y_train = (None, None) if train is None else _in_memory(*train)
+    write_report(
+        path, estimator, X, y, X_train=X_train, y_train=y_train, feature_names=names, title=title, reproduce=reproduce
+    )
+
+
+def _in_memory(X: Any, y: Array) -> tuple[Any, Array]:
+    if not isinstance(X, Source):
+        return X, y
+    rows = min(len(X), MOST_ROWS)
+    return X.rows(0, rows), y[:rows]

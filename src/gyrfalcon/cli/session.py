@@ -1,0 +1,132 @@
+"""How a command speaks: results on stdout, notes on stderr, one line for what went wrong, and an exit code."""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from gyrfalcon.estimators.interrupts import Interrupted
+
+FAILED, INTERRUPTED = 1, 130
+DEBUG = "GYRFALCON_DEBUG"
+
+
+def guarded(command: Callable[..., None]) -> Callable[..., None]:
+    """The command, with errors as one line on stderr and an exit code instead of a traceback."""
+
+    @functools.wraps(command)
+    def run(*args: Any, **kwargs: Any) -> None:
+        try:
+            with _warnings_as_notes():
+                command(*args, **kwargs)
+        except (KeyboardInterrupt, Interrupted):
+            raise _failure("interrupted, nothing was written", INTERRUPTED) from None
+        except BrokenPipeError:  # whoever read the output has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except (ValueError, TypeError, OSError, ImportError) as error:
+            raise _failure(_words(error)) from None
+        except MemoryError:
+            raise _failure("there is not enough memory: use fewer rows or columns") from None
+        except (typer.Exit, typer.Abort, typer.BadParameter):
+            raise
+        except Exception as error:
+            if os.environ.get(DEBUG):
+                raise
+            said = f"unexpected {type(error).__name__}: {_words(error)}: please report it; {DEBUG}=1 shows where"
+            raise _failure(said) from None
+
+    run.__name__ = command.__module__.rpartition(".")[2]
+    return run
+
+
+def _failure(words: str, code: int = FAILED) -> typer.Exit:
+    typer.echo(f"error: {words}", err=True)
+    return typer.Exit(code)
+
+
+def _words(error: BaseException) -> str:
+    """What an error says, on one line, without what Python adds to it."""
+    text = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.strerror else str(error)
+    return " ".join(text.split()) or type(error).__name__
+
+
+def note(words: str) -> None:
+    """One line on stderr."""
+    typer.echo(f"note: {' '.join(words.split())}", err=True)
+
+
+@contextmanager
+def _warnings_as_notes() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        for ignored in (DeprecationWarning, FutureWarning, PendingDeprecationWarning, ResourceWarning):
+            warnings.simplefilter("ignore", ignored)
+        warnings.simplefilter("error", Interrupted)
+        warnings.showwarning = lambda message, *_, **__: note(str(message))
+        yield
+
+
+def tell(result: Mapping[str, Any], as_json: bool, show: Callable[[Console], None]) -> None:
+    """The result, as one JSON object or in words."""
+    if as_json:
+        typer.echo(json.dumps(_plain(result), ensure_ascii=False, allow_nan=False))
+    else:
+        show(Console(highlight=False, markup=False, emoji=False, soft_wrap=True))
+
+
+def _plain(value: Any) -> Any:
+    """What JSON can hold."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return _plain(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return str(value) if isinstance(value, Path) else value
+
+
+def listing(title: str, rows: Mapping[str, Any]) -> Table:
+    """Names and values, one a line."""
+    table = Table(title=title, title_justify="left", show_header=False, box=None, padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True, style="bold")
+    table.add_column(overflow="fold")
+    for name, value in rows.items():
+        table.add_row(name, shown(value))
+    return table
+
+
+def shown(value: Any) -> str:
+    if isinstance(value, bool) or value is None:
+        return {True: "yes", False: "no", None: "–"}[value]
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def check_output(path: Path | None, endings: tuple[str, ...]) -> None:
+    """Say at once, before long work, that a file cannot be written."""
+    if path is None:
+        return
+    if path.suffix.lower() not in endings:
+        raise ValueError(f"{path} must end in {' or '.join(endings)}")
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder: name a file")
+    if not path.parent.is_dir():
+        raise ValueError(f"{path.parent} is no folder: make it first")
+    if not os.access(path.parent, os.W_OK):
+        raise ValueError(f"{path} cannot be written: the folder {path.parent} is read-only")

@@ -1,0 +1,55 @@
+"""What a model is, in a few facts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import gyrfalcon as gf
+from gyrfalcon.estimators.base import KernelEstimator
+from gyrfalcon.kernels import Kernel
+from gyrfalcon.tuning.parameters import as_array
+
+MOST_NUMBERS = 1000  # length scales that are listed
+
+
+def summary(estimator: KernelEstimator) -> dict[str, Any]:
+    """Kernel, penalty, centres and how they were fitted."""
+    record = estimator.record_
+    facts = {
+        "estimator": type(estimator).__name__,
+        "kernel": type(estimator.kernel_).__name__,
+        "penalty": float(estimator.penalty_),
+        "centers": int(estimator.centers_.shape[0]),
+        "features": int(estimator.n_features_in_),
+        "solver": record.solver,
+        "iterations": record.iterations,
+        "message": record.message,
+    }
+    if hasattr(estimator, "classes_"):
+        facts |= {"loss": estimator._fitted_loss.name, "classes": [str(label) for label in estimator.classes_]}
+    return facts
+
+
+def length_scales(kernel: Kernel, names: list[str]) -> dict[str, float]:
+    """By feature, the shortest first: along it the function changes fastest."""
+    scale = getattr(kernel, "length_scale", None)
+    if scale is None:
+        return {}
+    values = np.broadcast_to(as_array(scale), len(names))
+    order = np.argsort(values, kind="stable")[:MOST_NUMBERS]
+    return {names[place]: float(values[place]) for place in order}
+
+
+def parts(model: Any) -> tuple[KernelEstimator, list[str], str, str | None]:
+    """Of a model of tables or a bare estimator: the estimator, names of features, task and target."""
+    if isinstance(model, gf.TableModel):
+        names = model.preprocessor_.get_feature_names_out().tolist()
+        return model.estimator_, names, model.task_, model.target_
+    if not isinstance(model, KernelEstimator):
+        raise ValueError(f"the file holds a {type(model).__name__}, which predicts nothing")
+    names = getattr(model, "feature_names_in_", None)
+    known = [f"x{j}" for j in range(model.n_features_in_)] if names is None else names.tolist()
+    task = "classification" if hasattr(model, "classes_") else "regression"
+    return model, known, task, model._target_names[0] if model._target_names else None

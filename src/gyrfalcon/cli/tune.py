@@ -1,0 +1,120 @@
+"""`gyrfalcon tune`: what tuning chose, and how it got there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+
+import gyrfalcon as gf
+from gyrfalcon.estimators.base import KernelEstimator
+from gyrfalcon.tuning import Trace
+
+from .fit import show as show_fit
+from .options import (
+    MODEL_ENDINGS,
+    Budget,
+    Categorical,
+    Data,
+    Delimiter,
+    Drop,
+    Json,
+    Seed,
+    Stream,
+    Target,
+    Task,
+    TaskOption,
+    TestFraction,
+)
+from .session import check_output, shown, tell
+from .summary import length_scales, parts
+from .training import Request, train
+
+EXAMPLES = """
+Examples:
+
+gyrfalcon tune homes.csv --target price
+
+gyrfalcon tune homes.csv --target price --objective loocv --out homes.safetensors
+"""
+FEATURES_SHOWN, STEPS_SHOWN = 20, 12
+
+
+def command(
+    data: Data,
+    target: Target,
+    task: TaskOption = Task.auto,
+    objective: Annotated[
+        str, typer.Option("--objective", help=f"What to tune by: auto, {', '.join(sorted(gf.tuning.OBJECTIVES))}.")
+    ] = "auto",
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the model too (.safetensors).")] = None,
+    time_budget: Budget = 60.0,
+    test_fraction: TestFraction = 0.2,
+    delimiter: Delimiter = None,
+    categorical: Categorical = None,
+    drop: Drop = None,
+    stream: Stream = None,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Tune penalty, kernel and length scales on a table, and show what was chosen and why.
+
+    It fits and tests the model as `fit` does, with all the steps of the objective.
+    """
+    check_output(out, MODEL_ENDINGS)
+    if objective not in ("auto", *gf.tuning.OBJECTIVES):
+        raise typer.BadParameter(f"--objective must be auto or one of {', '.join(sorted(gf.tuning.OBJECTIVES))}")
+    done = train(
+        Request(
+            data,
+            target,
+            task,
+            time_budget,
+            test_fraction,
+            seed,
+            delimiter,
+            categorical or [],
+            drop or [],
+            stream,
+            objective,
+        )
+    )
+    estimator, names, _, _ = parts(done.model)
+    if out is not None:
+        done.model.save(out)
+    facts = {"command": "tune", **done.facts, "out": out, **_chosen(estimator, names)}
+    tell(facts, json, lambda console: _show(console, facts))
+
+
+def _chosen(estimator: KernelEstimator, names: list[str]) -> dict[str, Any]:
+    trace = estimator.tuning_
+    steps = trace.steps if isinstance(trace, Trace) else []
+    relevance = gf.tuning.relevance(estimator)
+    order = np.argsort(-relevance, kind="stable")
+    return {
+        "length_scales": length_scales(estimator.kernel_, names),
+        "relevance": {names[place]: float(relevance[place]) for place in order},
+        "objective": trace.objective if isinstance(trace, Trace) else None,
+        "ended": trace.message if isinstance(trace, Trace) else "there was nothing to tune",
+        "trace": [{"seconds": step.seconds, "value": step.value, "penalty": step.penalty} for step in steps],
+    }
+
+
+def _show(console: Console, facts: dict[str, Any]) -> None:
+    show_fit(console, facts)
+    features = Table("feature", "relevance", "length scale", box=None, title_justify="left", title="what matters")
+    for name, value in list(facts["relevance"].items())[:FEATURES_SHOWN]:
+        features.add_row(name, shown(value), shown(facts["length_scales"].get(name)))
+    console.print(features)
+    if not facts["trace"]:
+        return
+    steps = Table("step", "seconds", facts["objective"], "penalty", box=None, title_justify="left", title="tuning")
+    every = max(1, -(-len(facts["trace"]) // STEPS_SHOWN))
+    for place, step in enumerate(facts["trace"]):
+        if place % every == 0 or place == len(facts["trace"]) - 1:
+            steps.add_row(str(place), *(shown(step[name]) for name in ("seconds", "value", "penalty")))
+    console.print(steps, f"ended: {facts['ended']}")

@@ -1,0 +1,225 @@
+"""The commands on files that are in order."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import gyrfalcon as gf
+from gyrfalcon.cli.budget import estimator_for
+from gyrfalcon.cli.demo import homes
+from gyrfalcon.cli.options import seconds
+
+
+def test_fit_predict_evaluate_info(folder, gyrfalcon, tmp_path):
+    fitted = json.loads((folder / "price.json").read_text())
+    assert fitted["task"] == "regression"
+    assert (fitted["train_rows"], fitted["test_rows"]) == (128, 32)
+    assert fitted["test"]["r2"] > 0.8
+    model, new = folder / "price.safetensors", pd.read_csv(folder / "new_homes.csv", parse_dates=["sold"])
+    line = f"predict {model} {folder}/new_homes.csv --keep city --std --json --out"
+    predicted = gyrfalcon(line, tmp_path / "p.csv")
+    assert predicted.code == 0, predicted.err
+    assert predicted.result["rows"] == 40
+    table = pd.read_csv(tmp_path / "p.csv")
+    assert list(table) == ["city", "prediction", "standard_deviation"]
+    assert (table["city"] == new["city"]).all()
+    np.testing.assert_allclose(table["prediction"], gf.load(model).predict(new.drop(columns="price")), rtol=1e-9)
+    evaluated = gyrfalcon(f"evaluate {model} {folder}/new_homes.csv --json")
+    rmse = np.sqrt(np.mean((table["prediction"] - new["price"]) ** 2))
+    assert evaluated.result["test"]["rmse"] == pytest.approx(rmse, rel=1e-9)
+    known = gyrfalcon(f"info {model} --json").result
+    assert known["columns"]["city"].startswith("category; ")
+    assert known["target"] == "price"
+    assert known["model"]["features"] == len(known["length_scales"])
+
+
+def test_classification_has_probabilities(folder, gyrfalcon, tmp_path):
+    fitted = json.loads((folder / "kind.json").read_text())
+    assert fitted["task"] == "classification"
+    assert fitted["test"]["accuracy"] > 0.8
+    assert fitted["test"]["roc_auc"] > 0.8
+    done = gyrfalcon(f"predict {folder}/kind.safetensors {folder}/new_homes.csv --out", tmp_path / "p.parquet")
+    assert done.code == 0, done.err
+    table = pd.read_parquet(tmp_path / "p.parquet")
+    chances = table.filter(like="probability_")
+    np.testing.assert_allclose(chances.sum(axis=1), 1)
+    assert (table["prediction"] == chances.columns[chances.to_numpy().argmax(1)].str.removeprefix("probability_")).all()
+
+
+def test_reports(folder, gyrfalcon, tmp_path):
+    line = f"fit {folder}/homes.csv --target price --drop kind --report {tmp_path}/fit.html --out"
+    done = gyrfalcon(line, tmp_path / "m.safetensors")
+    assert done.code == 0, done.err
+    line = f"evaluate {folder}/kind.safetensors {folder}/new_homes.csv --report"
+    done = gyrfalcon(line, tmp_path / "evaluate.html")
+    assert done.code == 0, done.err
+    for name, words in (("fit", "price of homes.csv"), ("evaluate", "kind of new_homes.csv")):
+        page = (tmp_path / f"{name}.html").read_text()
+        assert words in page
+        assert "city = Rome" in page
+        assert f"gyrfalcon {name} " in page
+    assert sorted(os.listdir(tmp_path)) == ["evaluate.html", "fit.html", "m.safetensors"]
+
+
+def test_words_are_for_people(folder, gyrfalcon):
+    model = folder / "kind.safetensors"
+    for line in (f"info {model}", f"evaluate {model} {folder}/new_homes.csv", "doctor"):
+        done = gyrfalcon(line)
+        assert done.code == 0, done.err
+        assert done.result is None
+        assert len(done.out.splitlines()) > 3
+
+
+def test_the_same_seed_gives_the_same_model(folder, gyrfalcon, tmp_path):
+    gyrfalcon(f"fit {folder}/homes.csv --target price --drop kind --out", tmp_path / "m.safetensors")
+    assert (tmp_path / "m.safetensors").read_bytes()
+    new = pd.read_csv(folder / "new_homes.csv", parse_dates=["sold"])
+    first, second = gf.load(folder / "price.safetensors"), gf.load(tmp_path / "m.safetensors")
+    np.testing.assert_array_equal(first.predict(new), second.predict(new))
+
+
+def test_tune_shows_what_it_chose(folder, gyrfalcon, tmp_path):
+    line = f"tune {folder}/homes.csv --target price --objective gcv --drop sold --json --out"
+    done = gyrfalcon(line, tmp_path / "m.safetensors")
+    assert done.code == 0, done.err
+    values = [step["value"] for step in done.result["trace"]]
+    assert done.result["objective"].lower() == "gcv"
+    assert min(values) < values[0]
+    assert next(iter(done.result["relevance"].values())) == 1
+    assert not any(name.startswith("sold") for name in done.result["length_scales"])
+    assert gf.load(tmp_path / "m.safetensors").target_ == "price"
+    assert "what matters" in gyrfalcon(f"tune {folder}/homes.csv --target price --test-fraction 0").out
+
+
+@pytest.mark.parametrize("ending", ["parquet", "feather", "npz", "arff", "libsvm", "tsv", "csv.gz"])
+def test_formats(ending, gyrfalcon, tmp_path):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(60, 3)).round(3)
+    y = (X[:, 0] + X[:, 1] ** 2).round(3)
+    path, frame = tmp_path / f"d.{ending}", pd.DataFrame(X, columns=["a", "b", "c"]).assign(target=y)
+    match ending:
+        case "parquet" | "feather":
+            getattr(frame, f"to_{ending}")(path)
+        case "npz":
+            np.savez(path, X=X, target=y)
+        case "arff":
+            lines = ["@relation r", *(f"@attribute {name} numeric" for name in frame), "@data"]
+            path.write_text("\n".join([*lines, *(",".join(map(str, row)) for row in frame.to_numpy())]) + "\n")
+        case "libsvm":
+            rows = (f"{t} " + " ".join(f"{j + 1}:{v}" for j, v in enumerate(x)) for x, t in zip(X, y, strict=True))
+            path.write_text("\n".join(rows) + "\n")
+        case _:
+            frame.to_csv(path, sep="\t" if ending == "tsv" else ";", index=False)
+    done = gyrfalcon(f"fit {path} --target target --time-budget 5s --json --out", tmp_path / "m.safetensors")
+    assert done.code == 0, done.err
+    assert done.result["model"]["features"] == 3
+    assert done.result["test"]["r2"] > 0.8
+
+
+def test_decimal_commas_and_quoted_lines(gyrfalcon, tmp_path):
+    cells = [f'"a\nb";{i},5;{i}.'.removesuffix(".") for i in range(20)]
+    (tmp_path / "d.csv").write_text("text;x;y\n" + "\n".join(cells) + "\n")
+    done = gyrfalcon(f"fit {tmp_path}/d.csv --target y --json --out", tmp_path / "m.safetensors")
+    assert done.code == 0, done.err
+    assert done.result["dropped"] == {"text": "every row holds the same"}
+    assert gyrfalcon(f"info {tmp_path}/m.safetensors --json").result["columns"]["x"].startswith("number")
+
+
+def test_a_stream_is_fitted_predicted_and_evaluated(gyrfalcon, tmp_path, monkeypatch):
+    X = np.random.default_rng(0).normal(size=(400, 2))
+    frame = pd.DataFrame(X, columns=["a", "b"]).assign(y=np.sin(X[:, 0]) + X[:, 1])
+    frame.to_parquet(tmp_path / "d.parquet")
+    done = gyrfalcon(f"fit {tmp_path}/d.parquet --target y --stream --json --out", tmp_path / "m.safetensors")
+    assert done.code == 0, done.err
+    assert done.result["streamed"]
+    assert done.result["test"]["r2"] > 0.9
+    whole = gyrfalcon(f"evaluate {tmp_path}/m.safetensors {tmp_path}/d.parquet --json").result["test"]
+    gyrfalcon(f"predict {tmp_path}/m.safetensors {tmp_path}/d.parquet --out", tmp_path / "whole.parquet")
+    monkeypatch.setattr("gyrfalcon.cli.predict.is_large", lambda path: True)
+    monkeypatch.setattr("gyrfalcon.cli.evaluate.is_large", lambda path: True)
+    passes = gyrfalcon(f"evaluate {tmp_path}/m.safetensors {tmp_path}/d.parquet --json").result["test"]
+    assert passes == pytest.approx(whole, rel=1e-3)  # there, targets are float32
+    gyrfalcon(f"predict {tmp_path}/m.safetensors {tmp_path}/d.parquet --out", tmp_path / "passes.parquet")
+    first, second = (pd.read_parquet(tmp_path / f"{name}.parquet") for name in ("whole", "passes"))
+    np.testing.assert_array_equal(first.to_numpy(), second.to_numpy())
+    frame.assign(b="text").to_parquet(tmp_path / "t.parquet")
+    refused = gyrfalcon(f"fit {tmp_path}/t.parquet --target y --stream --out", tmp_path / "n.safetensors")
+    assert refused.code == 1
+    assert "only numbers can be features" in refused.err
+
+
+def test_time_budget_takes_fewer_centers(gyrfalcon, monkeypatch):
+    asked = []
+
+    def plan(n, d, m, t, **given):
+        asked.append((m, given["iterations"]))
+        return type("Planned", (), {"interval": (0.0, given["iterations"] * m / 1000)})
+
+    monkeypatch.setattr(gf, "plan", plan)
+    regressor = estimator_for("regression", 100_000, 5, 1, seconds=20, seed=0)
+    assert 20 * regressor.n_centers / 1000 <= 10 < 20 * 2 * regressor.n_centers / 1000
+    assert estimator_for("classification", 100_000, 5, 2, seconds=2000, seed=0).loss == "logistic"
+    classifier = estimator_for("classification", 100_000, 5, 9, seconds=100, seed=0)
+    assert classifier.loss == "squared"
+    assert classifier.tune.seconds == 40
+    few = len(asked)
+    assert estimator_for("regression", 300, 5, 1, seconds=20, seed=0).n_centers == "auto"
+    assert len(asked) == few  # small data are fitted at once
+
+
+def test_durations():
+    assert [seconds(text) for text in ("90", "60s", "5m", "1.5h", 60.0)] == [90, 60, 300, 5400, 60]
+
+
+def test_plan_and_bench(gyrfalcon, tmp_path, monkeypatch):
+    monkeypatch.setattr("gyrfalcon.cli.bench.CENTERS", 100)
+    planned = gyrfalcon("plan 1e5 3 200 --iterations 5 --json")
+    assert planned.code == 0
+    assert planned.result["seconds"]["low"] <= planned.result["seconds"]["point"] <= planned.result["seconds"]["high"]
+    done = gyrfalcon("bench --rows 1000 --json --out", tmp_path / "b.json")
+    written = json.loads((tmp_path / "b.json").read_text())
+    assert done.result["rows"] == written["rows"]
+    assert len({(row["dtype"], row["d"]) for row in written["rows"]}) == 6
+    assert all(row["ratio_torch"] > 0 for row in written["rows"])
+    assert written["fit"]["rmse"]["gyrfalcon"] == pytest.approx(written["fit"]["rmse"]["scikit-learn"], rel=0.2)
+
+
+def test_doctor_finds_what_is_wrong(gyrfalcon, monkeypatch):
+    healthy = gyrfalcon("doctor --json")
+    assert healthy.code == 0
+    assert healthy.result["healthy"]
+    assert healthy.result["machine"]["threads"] >= 1
+    monkeypatch.setattr("gyrfalcon.cli.doctor.LARGEST", {"float32": 0.0, "float64": 0.0})
+    ill = gyrfalcon("doctor --json")
+    assert ill.code == 1
+    assert not ill.result["checks"]["products"]["passed"]
+    assert ill.result["checks"]["fit"]["passed"]
+
+
+def test_demo_prints_one_object(gyrfalcon, tmp_path):
+    done = gyrfalcon("demo --rows 150 --no-report --json --folder", tmp_path / "new")
+    assert done.code == 0, done.err
+    assert done.result["evaluate"]["test"]["rows"] == 30
+    files = ["homes.csv", "homes.safetensors", "new_homes.csv", "predictions.csv"]
+    assert sorted(os.listdir(tmp_path / "new")) == files
+    assert len(homes(30)["area"]) == 30
+
+
+def test_help_has_examples(gyrfalcon):
+    assert "doctor" in gyrfalcon("--help").out
+    for name in ("fit", "predict", "evaluate", "tune", "info", "plan", "bench", "doctor", "demo"):
+        done = gyrfalcon(f"{name} --help")
+        assert done.code == 0
+        assert f"gyrfalcon {name}" in done.out
+
+
+def test_as_a_process(folder):
+    command = [sys.executable, "-m", "gyrfalcon", "info", str(folder / "homes.csv")]
+    failed = subprocess.run(command, capture_output=True, text=True)
+    assert (failed.returncode, failed.stdout, len(failed.stderr.splitlines())) == (1, "", 1)
+    assert failed.stderr.startswith("error: ")
