@@ -334,6 +334,16 @@ def test_sparse_rows_files_and_single_precision():
     )
 
 
+def test_random_features_are_features(engine):
+    X, Y = data()
+    waves = np.random.default_rng(0).normal(size=(40, 3))
+    kernel = gk.Fourier(amplitude=40**-0.5)
+    Z = KernelMatrix(kernel, X, waves).to_dense()
+    w, _ = reference.descend(Z, Y, "squared", reference.orders(70, 2), 0.2, penalty=0.1)
+    solution = sgd(problem_of(X, waves, Y, Squared(), 0.1, kernel=kernel), two_epochs(), step=0.2)
+    assert relative_error(solution.coefficients, w) <= 1e-10
+
+
 def test_rows_that_are_read_and_features_that_do_not_fit():
     X, Y = data(n=700)
     C, losses = X[:15].copy(), []

@@ -21,15 +21,15 @@ class FilterPath:
     Attributes
     ----------
     steps : list of ints
-        0, 1, 2, ...: iterations, or components of the spectrum.
+        0, 1, 2, ...: iterations, epochs, or components of the spectrum.
     objectives : list of floats
         The training objective, summed over the outputs.
     errors : list of floats
-        The mean squared error on rows that were held out; empty if none were.
+        The mean squared error, or mean loss, on rows that were held out; empty if none were.
     chosen : int
         The step that was taken: that of the lowest error, or the last.
     unit : str
-        What a step is: "iteration" or "component".
+        What a step is: "iteration", "component" or "epoch".
     """
 
     steps: list[int]

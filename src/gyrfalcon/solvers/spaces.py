@@ -130,7 +130,8 @@ class Explicit(Space):
 
 
 class Nystrom(Space):
-    """Other centres: features T⁻ᵀk(C, x), TᵀT = k(C, C), which are the projections onto the span of the centres.
+    """Other centres: features T⁻ᵀk(C, x), TᵀT = k(C, C), which are the projections onto the span of the centres; T = I
+    for an explicit feature map.
 
     They are kept if half the budget holds them, and made again in every epoch if not.
     """
@@ -154,8 +155,10 @@ class Nystrom(Space):
                     self._kept[start : start + BLOCK_ROWS] = self._features(rows).to(K.dtype)
 
     def _features(self, rows: Array) -> Tensor:
-        k = np.asarray(as_numpy(torch.as_tensor(between(self.K, self.points(rows), self.K.C).to_dense())), np.float64)
-        return torch.from_numpy(blas.dtrsm(1.0, self.T, k.T, trans_a=1).T)
+        block = torch.as_tensor(between(self.K, self.points(rows), self.K.C).to_dense()).cpu().double()
+        if self.K.kernel.explicit:
+            return block
+        return torch.from_numpy(blas.dtrsm(1.0, self.T, block.numpy().T, trans_a=1).T)
 
     def chunk(self, rows: Array) -> Chunk:
         Z = self._features(rows) if self._kept is None else self._kept[torch.from_numpy(rows)].double()
@@ -192,7 +195,7 @@ def space_of(problem: Risk) -> Space:
     K = problem.K
     if min(K.shape) == 0:
         raise ValueError(f"K must have rows and centres, got shape {K.shape}")
-    if not K.kernel.positive_definite:
+    if not (K.kernel.positive_definite or K.kernel.explicit):
         raise ValueError(f"kernel: {K.kernel!r} is not positive definite, which sgd needs: choose another")
     if K.C is K.X:
         return Expansion(K)
