@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
 
-from . import machine, model_figures, page, product, report, trial
-from .figure import Picture, require_matplotlib
+from gyrfalcon.report import page
+from gyrfalcon.report.page import Section
+
+from . import machine, model_figures, product, report, trial
 from .roofline_figure import product_figure
 from .tasks import OURS, TASKS, Task
 from .trial import Trial
@@ -38,27 +39,34 @@ _FACTS = (
     "Test error is measured on rows that no model was fitted to. Models that are said to see fewer rows saw the first.",
     "The models have their default settings but for what the tables say.",
 )
+_COMMANDS = "make demo    # this page\npython -m benchmarks --help    # the full tables"
 
 
 def run(quick: bool) -> None:
-    require_matplotlib()
     described = machine.describe()
     print(machine.headline(described))
     sections, content = [], {}
     for name in ("million", "digits", "diabetes"):
         task = TASKS[name]
         trials = _trials(name, task, QUICK_ROWS if quick and name == "million" else None)
-        table = _table(task, trials)
-        sections.append(page.Section(task.title, _TEXTS[name], table, _pictures(name, task, trials)))
+        head, _, about = task.title.partition(": ")
+        words = page.paragraph(f"{about.capitalize()}. {_TEXTS[name]}")
+        sections.append(Section(head, words + _table(task, trials) + page.figures(_pictures(name, task, trials))))
         content[name] = [one.numbers() for one in trials]
     settings = QUICK if quick else SETTINGS
     rows = _product(settings)
-    drawn = [product_figure(rows, report.FOLDER / "roofline")]
-    sections.append(page.Section("The product underneath", _PRODUCT_TEXT, _product_table(rows), drawn))
+    under = page.paragraph(_PRODUCT_TEXT) + _product_table(rows) + page.figures([product_figure(rows)])
+    sections.append(Section("The product underneath", under))
+    facts = [*_FACTS, *product.legend(settings).splitlines()]
+    sections.append(Section("What was measured", "".join(page.paragraph(fact) for fact in facts if fact)))
+    versions = ", ".join(f"{name} {version}" for name, version in described["versions"].items())
+    sections.append(Section("Reproduce", page.code(_COMMANDS) + page.paragraph(versions, soft=True)))
     report.write_json(report.FOLDER / "demo.json", {"machine": described, "tasks": content})
     report.write_product(report.PRODUCT, described, rows, [])
     home = report.FOLDER / "index.html"
-    page.write(home, described, sections, [*_FACTS, *product.legend(settings).splitlines()])
+    where = f"{described['cpu']}, {described['threads']} threads, {described['instruction_set']}"
+    subtitle = f"Kernel machines beside scikit-learn, in one run · {where} · {described['date']}"
+    home.write_text(page.document("Gyrfalcon", subtitle, sections), encoding="utf-8")
     print(f"\nThe report: {home.resolve()}")
 
 
@@ -79,36 +87,29 @@ def _cells(task: Task, one: Trial) -> tuple[str, str, str, str]:
     return error, f"{one.seconds:.2f} s", f"{one.extra_bytes / 1e6:,.0f} MB", seen
 
 
-def _table(task: Task, trials: Sequence[Trial]) -> page.Table:
+def _table(task: Task, trials: Sequence[Trial]) -> str:
     heads = ["", task.error_name, *(["log loss"] if task.classes else []), "fit", "peak memory", "rows seen", "model"]
     rows = []
     for one in trials:
         error, *others = _cells(task, one)
         loss = ["–" if one.log_loss is None else f"{one.log_loss:.3f}"] if task.classes else []
         rows.append([one.name, error, *loss, *others, one.note])
-    return page.Table(heads, rows, OURS)
+    return page.table(heads, rows, words=(0, len(heads) - 1), ours=OURS)
 
 
-def _pictures(name: str, task: Task, trials: Sequence[Trial]) -> list[Picture]:
+def _pictures(name: str, task: Task, trials: Sequence[Trial]) -> list[str]:
     ours, truth = trials[0], task.load().y_test
-
-    def stem(which: str) -> Path:
-        return report.FOLDER / f"{name}-{which}"
-
     match name:
         case "million":
             drawn = [
-                model_figures.costs_figure(trials, task.error_name, stem("costs")),
-                model_figures.predicted_figure(ours, truth, stem("predicted")),
+                model_figures.costs_figure(trials, task.error_name),
+                model_figures.predicted_figure(ours, truth),
             ]
-            return [*drawn, model_figures.convergence_figure(ours, stem("convergence"))] if ours.residuals else drawn
+            return [*drawn, model_figures.convergence_figure(ours)] if ours.residuals else drawn
         case "digits":
-            return [
-                model_figures.confusion_figure(ours, truth, stem("confusion")),
-                model_figures.calibration_figure(ours, truth, stem("calibration")),
-            ]
+            return [model_figures.confusion_figure(ours, truth), model_figures.calibration_figure(ours, truth)]
         case _:
-            return [model_figures.band_figure(ours, truth, stem("band"))]
+            return [model_figures.band_figure(ours, truth)]
 
 
 _PRODUCT_TEXT = "All of this rests on one product, K(X, C) @ V without K: nanoseconds per entry of K, beside its peers."
@@ -130,7 +131,7 @@ def _product(settings: product.Settings) -> list[product.Row]:
     return rows
 
 
-def _product_table(rows: Sequence[product.Row]) -> page.Table:
+def _product_table(rows: Sequence[product.Row]) -> str:
     heads = ("", "Gyrfalcon", "PyTorch", "NumPy", "× PyTorch", "× NumPy", "roofline", "share of it")
     body: list[list[Any]] = [
         [
@@ -142,4 +143,4 @@ def _product_table(rows: Sequence[product.Row]) -> page.Table:
         ]
         for row in rows
     ]
-    return page.Table(heads, body, OURS)
+    return page.table(heads, body)

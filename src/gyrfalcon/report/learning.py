@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -157,10 +158,14 @@ def _grid(grid: Grid) -> str:
 
 def _convergence(evidence: Evidence) -> list[str]:
     record = getattr(evidence.estimator, "record_", None)
-    residuals = [] if record is None else [value for value in record.residuals if value > 0]
-    if record is None or len(residuals) < 3:
+    if record is None or len(record.residuals) < 3:
         return []
+    return [page.figure("Convergence", convergence(record.residuals), f"{record.solver}: {record.message}.")]
+
+
+def convergence(residuals: Sequence[float]) -> str:
+    """Relative residuals after each iteration."""
     plot = Plot(Scale(0, len(residuals) - 1), Scale.of(residuals, log=True), "iteration", "relative residual")
     plot.line(np.arange(len(residuals)), residuals)
     plot.dots([len(residuals) - 1], residuals[-1:], size=8)
-    return [page.figure("Convergence", plot.svg("residual over iterations"), f"{record.solver}: {record.message}.")]
+    return plot.svg("residual over iterations")
