@@ -102,6 +102,8 @@ def _check_finite(points: Dense, name: str) -> None:
     step = max(1, _CHUNK // max(1, points.shape[1]))
     for start in range(0, len(points), step):
         part = points[start : start + step]
+        if isinstance(part, Tensor) and part.device.type == "cpu":
+            part = part.detach().numpy()  # few numbers at a time: torch would wake its threads for them
         finite = torch.isfinite(part).all() if isinstance(part, Tensor) else np.isfinite(part).all()
         if not finite:
             raise ValueError(f"{name} contains NaN or infinity: drop or impute those entries first")

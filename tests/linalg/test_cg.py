@@ -66,3 +66,21 @@ def test_the_callback_ends_the_solve():
     )
     assert result.iterations == 3
     assert [i for i, _ in seen] == [1, 2, 3]
+
+
+@settings(derandomize=True, deadline=None, max_examples=30)
+@given(seed=st.integers(0, 10_000), spread=st.floats(0.05, 0.6))
+def test_near_the_identity_the_residual_tells_when_to_stop(seed, spread):
+    """Soon, and not before the value is as near its minimum as was asked."""
+    rng = np.random.default_rng(seed)
+    Q = np.linalg.qr(rng.normal(size=(30, 30)))[0]
+    A = (Q * (1 + spread * rng.uniform(-1, 1, size=30))) @ Q.T
+    b = rng.normal(size=(30, 2))
+    least = -np.einsum("ij,ij->j", b, np.linalg.solve(A, b))
+    zero = -1.1 * least
+    result = conjugate_gradients(
+        lambda v: A @ v, b, tolerance=1e-3, values_at_zero=zero, near_identity=True, max_iterations=50
+    )
+    assert result.converged.all()
+    assert (result.values[-1] - (zero + least) <= 1e-3 * result.values[-1]).all()
+    assert result.iterations <= 10

@@ -37,10 +37,11 @@ def test_both_factors_of_one_buffer(m, weighted):
 def test_the_second_factor_from_a_matrix_that_is_given(m):
     K, G, vectors = positive(m), positive(m, seed=1), np.random.default_rng(2).normal(size=(m, 3))
     pair = TrianglePair(K.copy(order="F"), penalty=0.3, jitter=1e-3)
-    pair.refactor_from(G.copy(), 0.2)
-    inverse = np.linalg.inv(np.linalg.cholesky(K + 1e-3 * np.eye(m)).T)
-    A = np.linalg.cholesky(inverse.T @ G @ inverse + 0.2 * np.eye(m)).T
-    np.testing.assert_allclose(pair.multiply_a(vectors), A @ vectors, rtol=1e-7, atol=1e-8 * np.abs(A).max())
+    T = np.triu(pair.upper())
+    np.testing.assert_allclose(T.T @ T, K + 1e-3 * np.eye(m), rtol=1e-10, atol=1e-12)
+    pair.refactor_from(np.tril(G), 0.2)
+    A = np.linalg.cholesky(G + 0.2 * np.eye(m)).T
+    np.testing.assert_allclose(pair.multiply_a(vectors), A @ vectors, rtol=1e-10, atol=1e-12 * np.abs(A).max())
     np.testing.assert_allclose(pair.multiply_t(pair.solve_t(vectors)), vectors, rtol=1e-8)
     pair.refactor(0.3)
     np.testing.assert_array_equal(

@@ -70,22 +70,33 @@ def test_a_sample_of_many_rows_saves_iterations(intercept, weighted, dtype, monk
         found = falkon(problem, tolerance=tolerance, max_iterations=300)
         return found.record, (K.widened() @ found.coefficients + found.intercept).numpy()
 
+    monkeypatch.setitem(falkon.__globals__, "sample_rows", lambda *sizes: 320)
     (quick, _), (_, found) = solve(1e-3), solve(1e-12)
-    monkeypatch.setitem(falkon.__globals__, "sample_rows", lambda n, m: None)
+    monkeypatch.setitem(falkon.__globals__, "sample_rows", lambda *sizes: None)
     (slow, _), (_, expected) = solve(1e-3), solve(1e-12)
     assert quick.iterations <= 0.7 * slow.iterations
     assert np.linalg.norm(found - expected) <= (1e-6 if dtype == np.float64 else 1e-4) * np.linalg.norm(expected)
 
 
-def test_rows_of_no_weight_are_no_sample():
+def test_rows_of_no_weight_are_no_sample(monkeypatch):
     X, C, Y, _ = data(n=4000, m=40)
     w = np.zeros((4000, 1))
     w[7::13] = 1.0  # none of them is among those that are looked at
+    monkeypatch.setitem(falkon.__globals__, "sample_rows", lambda *sizes: 320)
     K = KernelMatrix(gk.Gaussian(1.0), *tensors(X, C))
     found = falkon(LeastSquares(K, torch.from_numpy(Y), 1e-4, torch.from_numpy(w)), tolerance=1e-13, max_iterations=400)
     few = KernelMatrix(gk.Gaussian(1.0), *tensors(X[7::13], C))
     expected = direct(LeastSquares(few, torch.from_numpy(Y[7::13]), 1e-4))
     assert (K @ (found.coefficients - expected.coefficients)).abs().max() <= 1e-6
+
+
+def test_a_sample_is_taken_where_it_saves_more_than_it_costs():
+    sample_rows, few, many = falkon.__globals__["sample_rows"], torch.float32, torch.float64
+    assert sample_rows(1000, 500, 3, many, 1e-6) is None  # there are not many rows
+    assert sample_rows(10**6, 1000, 300, many, 1e-6) is None  # few iterations in any case
+    assert sample_rows(10**6, 1000, 3, many, 1e-6) == 8000
+    assert sample_rows(10**5, 2000, 10, many, 1e-5) == 6000  # products of m × m matrices cost as much as passes do
+    assert sample_rows(10**5, 2000, 10, few, 1e-5) is None
 
 
 @pytest.mark.parametrize("intercept", [False, True])

@@ -88,6 +88,7 @@ def conjugate_gradients(
     max_iterations: int = 100,
     replace_every: int = 25,
     values_at_zero: Array | None = None,
+    near_identity: bool = False,
     callback: Callable[[int, Array, Array, Array], bool] | None = None,
     resume: CGState | None = None,
     keep: Callable[[CGState], None] | None = None,
@@ -104,7 +105,7 @@ def conjugate_gradients(
 
     If `values_at_zero` are given, what is minimised is those plus xᵀA x - 2 bᵀx, of which the minimum is positive, and
     a column stops when the value is expected, three times in a row, to fall by less than `tolerance` times itself in
-    all iterations to come.
+    all iterations to come. If A is near the identity the square of the residual tells that at once.
 
     Parameters
     ----------
@@ -116,6 +117,8 @@ def conjugate_gradients(
     start : array of shape (m, t), optional
         Where to begin; zero if not given.
     values_at_zero : array of shape (t,), optional
+    near_identity : bool
+        Whether A is well preconditioned.
     callback : callable (iteration, x, relative residuals, values) -> bool, optional
         Called after each iteration; returning True ends the solve.
     resume : CGState, optional
@@ -155,6 +158,8 @@ def conjugate_gradients(
             break
         if values_at_zero is None:
             s.done |= s.history[-1] <= tolerance
+        elif near_identity:
+            s.done |= _can_fall(s.values, s.history, scale) <= tolerance * np.maximum(now, np.finfo(float).eps * zero)
         elif s.iteration >= 2 * WINDOW:
             least = np.maximum(now, np.finfo(float).eps * zero)
             s.calm = np.where(_still_to_fall(s.values) <= tolerance * least, s.calm + 1, 0)
@@ -211,6 +216,13 @@ def _begin(
         calm=np.zeros(len(done), dtype=int),
         active=~done,
     )
+
+
+def _can_fall(values: list[Array], residuals: list[Array], scale: Array) -> Array:
+    """How much lower each value can get: twice the square of the residual, or more if that told too little before."""
+    squares = np.square(np.array(residuals) * scale)
+    falls = (np.array(values[:-1]) - values[-1]) / np.where(squares[:-1] > 0, squares[:-1], 1.0)
+    return np.asarray(2 * np.maximum(1.0, falls.max(axis=0)) * squares[-1])
 
 
 def _still_to_fall(values: list[Array]) -> Array:

@@ -107,20 +107,21 @@ class TrianglePair:
         self._factor_lower()
         self.diagonal_a = buffer.diagonal().copy()
 
-    def refactor_from(self, gram: Array, penalty: float) -> None:
-        """Make A again with AᵀA = T⁻ᵀ G T⁻¹ + penalty·I for a symmetric matrix G, which is overwritten; T is kept."""
-        trsm = blas.strsm if self.buffer.dtype == np.float32 else blas.dtrsm
-        np.fill_diagonal(self.buffer, self._diagonal_t)
-        half = trsm(1.0, self.buffer, np.asfortranarray(gram), trans_a=1, overwrite_b=1)
-        inner = trsm(1.0, self.buffer, half, side=1, overwrite_b=1)
+    def refactor_from(self, moments: Array, penalty: float) -> None:
+        """Make A again with AᵀA = moments + penalty·I, given the lower triangle of the moments; T is kept."""
         for start in range(0, self.size, _STRIP):
             stop = min(self.size, start + _STRIP)
-            self.buffer[stop:, start:stop] = inner[stop:, start:stop]
+            self.buffer[stop:, start:stop] = moments[stop:, start:stop]
             corner = self.buffer[start:stop, start:stop]
-            corner[:] = np.where(np.tri(stop - start, dtype=bool), inner[start:stop, start:stop], corner)
-        np.fill_diagonal(self.buffer, inner.diagonal() + penalty)
+            corner[:] = np.where(np.tri(stop - start, dtype=bool), moments[start:stop, start:stop], corner)
+        np.fill_diagonal(self.buffer, moments.diagonal() + penalty)
         self._factor_lower()
         self.diagonal_a = self.buffer.diagonal().copy()
+
+    def upper(self) -> Array:
+        """The buffer with T in its upper triangle, until the next call."""
+        np.fill_diagonal(self.buffer, self._diagonal_t)
+        return self.buffer
 
     def _scale_lower(self, factor: float) -> None:
         for start in range(0, self.size, _STRIP):

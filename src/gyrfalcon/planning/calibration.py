@@ -19,7 +19,7 @@ from gyrfalcon.kernels import Kernel
 from gyrfalcon.linalg.triangles import SingularError
 from gyrfalcon.matrix import KernelMatrix
 from gyrfalcon.solvers import LeastSquares
-from gyrfalcon.solvers.falkon import SAMPLED, NormalEquations
+from gyrfalcon.solvers.falkon import NormalEquations
 
 from .law import Law
 
@@ -48,7 +48,7 @@ class Conditions:
     devices: tuple[str, ...] | None
     storage: str
     kept: bool
-    sampled: bool  # rows, to precondition with
+    sampled: int  # rows to a centre, to precondition with
     threads: int
 
 
@@ -75,7 +75,7 @@ def calibrate(conditions: Conditions) -> Rates:
     first.run()
     rows = _rows(conditions, min(first.samples["product"]))
     first.samples.clear()  # the first time started threads and loaded libraries
-    fewer = max(SAMPLED * MANY_CENTERS, rows * FEW_CENTERS // MANY_CENTERS)
+    fewer = max(conditions.sampled * MANY_CENTERS, rows * FEW_CENTERS // MANY_CENTERS)
     fits = [first, _MiniatureFit(conditions, rows, FEW_CENTERS), _MiniatureFit(conditions, fewer, MANY_CENTERS)]
     reading, reading_work = _reading(conditions)
     rounds, started = 0, time.perf_counter()
@@ -136,7 +136,7 @@ class _MiniatureFit:
         K = KernelMatrix(at.kernel, self._points, C, cache=at.kept, devices=None if devices is None else list(devices))
         problem = LeastSquares(K, self._targets, PENALTY)
         try:
-            equations = NormalEquations(problem, SAMPLED * self.m if at.sampled else None)
+            equations = NormalEquations(problem, at.sampled * self.m or None)
         except SingularError:
             raise ValueError(f"kernel: {at.kernel!r} is not positive definite: falkon cannot fit it") from None
         self.samples["factor"].append(problem.seconds["factor"])

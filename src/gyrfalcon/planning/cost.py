@@ -15,7 +15,7 @@ from gyrfalcon.matrix.native_engine import ROWS_PER_BLOCK
 from gyrfalcon.matrix.plan import worth_caching
 from gyrfalcon.solvers.falkon import sample_rows
 
-from .calibration import Conditions, Rates
+from .calibration import PENALTY, Conditions, Rates
 from .law import ZERO, Seconds
 
 NETWORK_BYTES = 1.25e9  # a second: ten gigabits
@@ -64,9 +64,9 @@ class Setting:
         return worth_caching((self.n, self.m), self.d, self.itemsize, self.memory_budget)[0]
 
     @property
-    def sampled(self) -> bool:
-        """Whether falkon makes its preconditioner from some of the rows."""
-        return sample_rows(self.n, self.m) is not None
+    def sampled(self) -> int:
+        """Of how many rows to a centre falkon makes its preconditioner; 0 of none."""
+        return (sample_rows(self.n, self.m, self.d, getattr(torch, self.dtype), PENALTY) or 0) // self.m
 
     @property
     def chunk_rows(self) -> int:

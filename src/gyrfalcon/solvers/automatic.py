@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import torch
-from scipy import sparse
 from torch import Tensor
 
 from gyrfalcon.losses import Squared
 
+from . import rates
 from .direct import direct, exact
 from .eigenpro import eigenpro
-from .falkon import falkon
+from .falkon import falkon, sample_rows
 from .newton import newton
-from .problem import LeastSquares, Problem
+from .problem import LeastSquares, Problem, features_of
 from .risk import Risk
 from .solution import Callback, Keep, Snapshot, Solution
 
@@ -27,18 +26,8 @@ SOLVERS: dict[str, Callable[..., Solution]] = {
     "falkon": falkon,
     "newton": newton,
 }
+HARD, REFINED = 30, 2  # iterations that tell of coefficients so large that solves go on in float64; how much longer
 TOLERANCE = {"direct": 0.0, "eigenpro": 1e-3, "exact": 0.0, "falkon": 1e-3, "newton": 1e-6}
-
-
-# Nanoseconds on two cores, from `python -m benchmarks choice`. Only ratios matter: machines may differ by a factor.
-ENTRY = {torch.float32: 0.3, torch.float64: 0.75}  # of K, made in passing
-FEATURE = {torch.float32: 0.021, torch.float64: 0.036}  # more for each feature
-OUTPUT = {torch.float32: 0.2, torch.float64: 0.27}  # more for each further output
-KEPT, KEPT_OUTPUT = 2.2, 1.4  # an entry of a K that is kept, and each further output
-PASS = 1.5e6  # of every pass, whatever its size
-STORED = 2.0  # an entry that is written down
-FLOP = 0.0154  # in large products of float64 matrices
-SMALL_PRODUCTS = 300  # the size at which they reach half of that
 
 
 def choose(problem: Problem, max_iterations: int = 100) -> tuple[str, str]:
@@ -64,40 +53,33 @@ def choose(problem: Problem, max_iterations: int = 100) -> tuple[str, str]:
 
 def exact_seconds(problem: LeastSquares) -> float:
     n = problem.K.shape[0]
-    return (n**3 / 3 + 2 * n**2 * problem.Y.shape[1]) * _flop(n) + n**2 * STORED * 1e-9
+    return 1e-9 * ((n**3 / 3 + 2 * n**2 * problem.Y.shape[1]) * rates.flop(n) + n**2 * rates.STORED)
 
 
 def direct_seconds(problem: LeastSquares) -> float:
-    """Two products of n × m by m × m, less the half that symmetry saves, and four times m³ of factoring."""
+    """One pass, and four times m³ of factoring."""
     n, m = problem.K.shape
-    entry = ENTRY[torch.float64] + FEATURE[torch.float64] * _features(problem) + STORED
-    return n * m * entry * 1e-9 + (2 * n * m**2 + 4 * m**3) * _flop(m)
+    moments = rates.whitened_gram(n, m, features_of(problem.K.X))
+    return 1e-9 * (moments + 4 * m**3 * rates.flop(m) + 4 * rates.PASS)
 
 
 def falkon_seconds(problem: LeastSquares, max_iterations: int) -> float:
     n, m = problem.K.shape
-    dtype, features, outputs = problem.K.dtype, _features(problem), problem.Y.shape[1]
-    made = ENTRY[dtype] + FEATURE[dtype] * features
-    entry, output = (KEPT, KEPT_OUTPUT) if problem.K.plan().cache else (made, OUTPUT[dtype])
-    a_pass = (n * m * (entry + output * (outputs - 1)) + PASS) * 1e-9
-    iterations = min(max_iterations, expected_iterations(features, problem.penalty))
-    triangles = 4 * m**2 * (outputs + 3) * _flop(m)  # memory, not arithmetic, bounds solves with few columns
-    return iterations * (a_pass + triangles) + 2 * n * m * made * 1e-9 + 2 * m**3 * _flop(m)
-
-
-def expected_iterations(features: float, penalty: float) -> float:
-    """From experience: more where the spectrum falls fast, with few features and small penalties."""
-    digits = np.log10(1 / max(penalty, 1e-12))
-    return float((8 + 85 * max(features, 1) ** -0.6) * np.clip(digits / 6, 0.3, 2.0))
-
-
-def _features(problem: LeastSquares) -> float:
-    X = problem.K.X
-    return float(X.nnz / X.shape[0]) if sparse.issparse(X) else float(X.shape[1])
-
-
-def _flop(size: int) -> float:
-    return FLOP * 1e-9 * (1 + SMALL_PRODUCTS / max(1, size))
+    dtype, features, outputs = problem.K.dtype, features_of(problem.K.X), problem.Y.shape[1]
+    made = kept = rates.entry(features, dtype)
+    output, filled = rates.OUTPUT, 0.0
+    if problem.K.plan().cache:
+        kept, output, filled = rates.KEPT, rates.KEPT_OUTPUT, rates.STORED
+    a_pass = n * m * (kept + output * (outputs - 1)) + rates.PASS
+    triangles = 4 * m**2 * (outputs + 3) * rates.flop(m)  # memory, not arithmetic, bounds solves with few columns
+    factors = 2 * m**3 * rates.flop(m) + rates.PASS
+    sample = sample_rows(n, m, features, dtype, problem.penalty)
+    if sample is not None:
+        factors += rates.whitened_gram(sample, m, features) + rates.SAMPLING
+    iterations = rates.iterations(n, m, features, problem.penalty, (sample or 0) // max(1, m))
+    if dtype == torch.float32 and rates.iterations(n, m, features, problem.penalty) > HARD:
+        iterations *= REFINED
+    return 1e-9 * (min(max_iterations, iterations) * (a_pass + triangles) + n * m * (2 * made + filled) + factors)
 
 
 def solve(

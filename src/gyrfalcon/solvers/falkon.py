@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from scipy.linalg import blas
 from torch import Tensor
 
 from gyrfalcon.centers.rows import take
@@ -14,15 +15,16 @@ from gyrfalcon.linalg.cg import WINDOW, CGResult, CGState, conjugate_gradients
 from gyrfalcon.linalg.triangles import SingularError, TrianglePair
 from gyrfalcon.matrix import KernelMatrix
 
-from .features import KEPT_JITTER, excess
-from .problem import LeastSquares, Problem, as_numpy, noise_floor
+from . import rates
+from .features import KEPT_JITTER, excess, whitened_rows
+from .problem import LeastSquares, Problem, as_numpy, features_of, noise_floor
 from .solution import Callback, Keep, Record, Snapshot, Solution, Step
 
 Array = np.ndarray[Any, Any]
 
 
-SAMPLED = 8  # rows to a centre, from which the preconditioner is made where there are many more
-FEW_CENTERS = 20  # m² over n, beyond which a sample costs more than it saves
+MANY_ROWS = 4  # times as many as are sampled for the preconditioner, at least
+MANY_ITERATIONS = 12  # without such a sample, at least: it may cost some where there are few
 ROUNDING_SHARE = 0.1  # of a model's error that float32 entries of K may cause: half a percent once squares are added
 
 # With an intercept, constants that are nearly of the form Kβ cost nearly nothing. The preconditioner leaves them this
@@ -58,37 +60,42 @@ class NormalEquations:
     TᵀT = k(C, C) + δI is subtracted again, all but a hundredth of it, so it does not act as a penalty.
 
     A comes from k(C, C)²/m in the place of KᵀWK/Σw, or from some of the rows, evenly spaced, if their number is given,
-    which costs as much as factoring several times but halves the iterations, and more with more rows.
+    which costs as much as factoring several times but halves the iterations. The matrix is near the identity then:
+    `sharp`.
     """
 
     def __init__(self, problem: LeastSquares, sample: int | None = None):
         self.problem = problem
         self.pair, _, self.scale = factor(problem, problem.penalty, centered=problem.intercept)
+        self.sharp = False
         if sample is not None:
             with problem.timed("factor"):
-                self._sharpen(sample)
+                self.sharp = self._sharpen(sample)
         rounding = torch.finfo(problem.K.dtype).eps * self.scale
         self._leak = excess(problem.penalty, self.pair.jitter, rounding)
 
-    def _sharpen(self, count: int) -> None:
-        problem, K = self.problem, self.problem.K
+    def _sharpen(self, count: int) -> bool:
+        problem, K, m = self.problem, self.problem.K, self.problem.K.shape[1]
         rows = np.unique(np.linspace(0, K.shape[0] - 1, count).astype(int))
         part = KernelMatrix(K.kernel, take(K.X, rows), K.C, memory_budget=K.memory_budget, cache=False)
-        weights = None if problem.weights is None else problem.weights[torch.from_numpy(rows).to(K.device)]
-        total = float(len(rows) if weights is None else weights.sum(dtype=torch.float64))
-        if total == 0:
-            return
+        chosen = torch.from_numpy(rows).to(K.device)
+        weights = None if problem.weights is None else problem.weights[chosen]
+        sample = LeastSquares(part, problem.Y[chosen, :1], problem.penalty, weights, problem.intercept)
+        if sample.total_weight == 0:
+            return False
+        moments, mean = np.zeros((m, m), order="F"), np.zeros((m, 1))
+        for _, Z, targets in whitened_rows(sample, self.pair.upper()):
+            moments = blas.dsyrk(1 / sample.total_weight, Z, beta=1.0, c=moments, lower=1, overwrite_c=1)
+            mean += Z @ targets[:, -1:] / sample.total_weight
+        share = 1 - CONSTANTS[K.dtype] if problem.intercept else 0.0
+        moments = blas.dsyr(-share, mean[:, 0], lower=1, a=moments, overwrite_a=1)
         penalty = max(problem.penalty, np.finfo(float).eps * self.scale)
-        gram, share = as_numpy(part.gram(weights, dtype=torch.float64)) / total, 0.0
-        if problem.intercept:
-            share = 1 - CONSTANTS[K.dtype]
-            ones = torch.ones(len(rows), 1, dtype=K.dtype, device=K.device) if weights is None else weights
-            u = as_numpy(part.rmv(ones, dtype=torch.float64)) / total
-            gram -= share * u @ u.T
         try:
-            self.pair.refactor_from(gram, penalty)
+            self.pair.refactor_from(moments, penalty)
         except SingularError:  # rounding, where k(C, C) is nearly singular
             self.pair.refactor(penalty, centered=share)
+            return False
+        return True
 
     def operator(self, gamma: Array) -> Array:
         """One pass over X."""
@@ -140,7 +147,7 @@ def falkon(
     problem : LeastSquares
     tolerance : float
         An output is done when its objective is expected to fall by less than this part of itself in all iterations to
-        come, from how it fell in the last six.
+        come: from its residual, if the preconditioner is made from a sample of rows, or how it fell in the last six.
     max_iterations : int
     start : tensor of shape (m, t), optional
         Coefficients to begin from.
@@ -171,7 +178,8 @@ def falkon(
         solution = in_float64(split[0], None, split[1])
         assert solution is not None
         return solution
-    equations = NormalEquations(problem, sample_rows(*problem.K.shape))
+    K = problem.K
+    equations = NormalEquations(problem, sample_rows(*K.shape, features_of(K.X), K.dtype, problem.penalty))
     right, u = problem.sides  # made again after a resume too: K may be kept in memory from its second product on
     coefficients = equations.coefficients
 
@@ -192,6 +200,7 @@ def falkon(
         tolerance=tolerance,
         max_iterations=max_iterations,
         values_at_zero=problem.value_at_zero,
+        near_identity=equations.sharp,
         callback=report,
         resume=None if resume is None else CGState.of(resume[1]),
         keep=None if keep is None else lambda state: keep(lambda: ({}, state.arrays())),
@@ -199,7 +208,7 @@ def falkon(
     beta = coefficients(result.solution)
     left = max_iterations - result.iterations
     drowned = bool(result.rounded.any()) or _drowned(beta, result.values[-1], equations.scale)
-    if problem.K.dtype == torch.float32 and drowned and left > 2 * WINDOW and not stopped:
+    if K.dtype == torch.float32 and drowned and left > 2 * WINDOW and not stopped:
         wider = in_float64(_Histories(result.residuals, result.values), torch.from_numpy(beta), None)
         if wider is not None:
             return wider
@@ -243,9 +252,17 @@ class _Histories(NamedTuple):
         return cls(arrays.pop("float32.residuals"), arrays.pop("float32.values")), (facts, arrays)
 
 
-def sample_rows(n: int, m: int) -> int | None:
-    """How many rows to precondition with, where that costs less than the iterations it saves."""
-    return SAMPLED * m if n >= 4 * SAMPLED * m and m * m <= FEW_CENTERS * n else None
+def sample_rows(n: int, m: int, features: float, dtype: torch.dtype, penalty: float) -> int | None:
+    """How many rows to precondition with, if that costs less than the iterations it saves."""
+    plain = rates.iterations(n, m, features, penalty)
+    best, most = None, 0.0
+    for per_center in rates.SHARE if plain >= MANY_ITERATIONS else ():
+        count = per_center * m
+        saved = plain - rates.iterations(n, m, features, penalty, per_center)
+        gain = saved * n * m * rates.entry(features, dtype) - rates.whitened_gram(count, m, features) - rates.SAMPLING
+        if n >= MANY_ROWS * count and gain > most:
+            best, most = count, gain
+    return best
 
 
 def _message(result: CGResult) -> str:

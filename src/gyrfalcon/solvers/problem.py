@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy import sparse
 from torch import Tensor
 
 from gyrfalcon.data import Source
@@ -174,3 +175,8 @@ def noise_floor(m: int, dtype: torch.dtype) -> float:
 def as_numpy(values: Any) -> Array:
     """The same numbers as an array in main memory."""
     return values.cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
+
+
+def features_of(X: Any) -> float:
+    """How many features a row has, or of a sparse matrix, how many that are not zero."""
+    return float(X.nnz / max(1, X.shape[0])) if sparse.issparse(X) else float(X.shape[1])
