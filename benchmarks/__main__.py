@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 from . import (
+    adult,
     checkpoints,
     choice,
     dask_cluster,
@@ -82,6 +83,8 @@ def main() -> None:
             solver_race.run(arguments.quick)
         case "random_features":
             random_features.run(arguments.quick)
+        case "sgd":
+            adult.run(arguments.quick)
         case "demo":
             demo.run(arguments.quick)
         case "all":
@@ -137,6 +140,7 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser(
         "random_features", parents=[quick], help="random features: products beside PyTorch, ridge beside scikit-learn"
     )
+    commands.add_parser("sgd", parents=[quick], help=f"stochastic gradients beside published errors; {data}")
     commands.add_parser("features", parents=[quick], help="length scales and input maps learned among noise")
     trips = argparse.ArgumentParser(add_help=False)
     trips.add_argument(
