@@ -36,7 +36,7 @@ class Settings(NamedTuple):
     wide_rows: int = 5000
     wide_features: int = 8192
     rounds: int = 5
-    patience: float = 60.0
+    patience: float = 20.0
 
 
 QUICK = Settings(5000, 500, 500, 2048, 2, 5.0)
