@@ -58,7 +58,8 @@ class TrianglePair:
     ----------
     kernel_matrix : array of shape (m, m)
         K, symmetric; used as the buffer if Fortran-ordered.
-    penalty : float
+    penalty : float or None
+        None leaves A to be made by `refactor` or `refactor_from`.
     jitter : float
         What is added to the diagonal of K; more if K is not positive definite even then.
     weights : array of shape (m,), optional
@@ -70,7 +71,7 @@ class TrianglePair:
     def __init__(
         self,
         kernel_matrix: Array,
-        penalty: float,
+        penalty: float | None,
         jitter: float,
         weights: Array | None = None,
         *,
@@ -81,7 +82,8 @@ class TrianglePair:
         self.jitter = cholesky_with_jitter(self.buffer, jitter)
         self._diagonal_t = self.buffer.diagonal().copy()
         self.diagonal_a = self._diagonal_t
-        self.refactor(penalty, weights, centered=centered)
+        if penalty is not None:
+            self.refactor(penalty, weights, centered=centered)
 
     def refactor(self, penalty: float, weights: Array | None = None, *, centered: float = 0.0) -> None:
         """Make A again for another penalty or other weights; T is kept."""

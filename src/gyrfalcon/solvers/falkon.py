@@ -41,15 +41,15 @@ class Factors(NamedTuple):
     scale: float
 
 
-def factor(problem: Problem, penalty: float, *, centered: bool = False) -> Factors:
-    """Factor k(C, C), lifted above rounding, for problems on K with that penalty, with an intercept if centred."""
+def factor(problem: Problem, penalty: float | None) -> Factors:
+    """Factor k(C, C), lifted above rounding, for problems on K with that penalty; see `TrianglePair`."""
     m = problem.K.shape[1]
     with problem.timed("factor"):
         kernel = problem.K.between_centers()
         scale = float(kernel.diagonal().max()) if m else 1.0
         floor = noise_floor(m, problem.K.dtype) * scale
-        share = (1 - CONSTANTS[problem.K.dtype]) if centered else 0.0
-        pair = TrianglePair(kernel, max(penalty, np.finfo(float).eps * scale), floor, centered=share)
+        least = None if penalty is None else max(penalty, np.finfo(float).eps * scale)
+        pair = TrianglePair(kernel, least, floor)
     return Factors(pair, pair.jitter * (1 - KEPT_JITTER), scale)
 
 
@@ -66,15 +66,18 @@ class NormalEquations:
 
     def __init__(self, problem: LeastSquares, sample: int | None = None):
         self.problem = problem
-        self.pair, _, self.scale = factor(problem, problem.penalty, centered=problem.intercept)
-        self.sharp = False
-        if sample is not None:
-            with problem.timed("factor"):
-                self.sharp = self._sharpen(sample)
+        self.pair, _, self.scale = factor(problem, None)
+        with problem.timed("factor"):
+            penalty = max(problem.penalty, np.finfo(float).eps * self.scale)
+            share = 1 - CONSTANTS[problem.K.dtype] if problem.intercept else 0.0
+            self.sharp = sample is not None and self._sharpen(sample, penalty, share)
+            if not self.sharp:
+                self.pair.refactor(penalty, centered=share)
         rounding = torch.finfo(problem.K.dtype).eps * self.scale
         self._leak = excess(problem.penalty, self.pair.jitter, rounding)
 
-    def _sharpen(self, count: int) -> bool:
+    def _sharpen(self, count: int, penalty: float, share: float) -> bool:
+        """Make A from so many rows, less that share of what is constant; False if that fails."""
         problem, K, m = self.problem, self.problem.K, self.problem.K.shape[1]
         rows = np.unique(np.linspace(0, K.shape[0] - 1, count).astype(int))
         part = KernelMatrix(K.kernel, take(K.X, rows), K.C, memory_budget=K.memory_budget, cache=False)
@@ -83,17 +86,14 @@ class NormalEquations:
         sample = LeastSquares(part, problem.Y[chosen, :1], problem.penalty, weights, problem.intercept)
         if sample.total_weight == 0:
             return False
-        moments, mean = np.zeros((m, m), order="F"), np.zeros((m, 1))
+        moments, mean = np.zeros((m, m), order="F"), np.zeros(m)
         for _, Z, targets in whitened_rows(sample, self.pair.upper()):
             moments = blas.dsyrk(1 / sample.total_weight, Z, beta=1.0, c=moments, lower=1, overwrite_c=1)
-            mean += Z @ targets[:, -1:] / sample.total_weight
-        share = 1 - CONSTANTS[K.dtype] if problem.intercept else 0.0
-        moments = blas.dsyr(-share, mean[:, 0], lower=1, a=moments, overwrite_a=1)
-        penalty = max(problem.penalty, np.finfo(float).eps * self.scale)
+            mean = blas.dgemv(1 / sample.total_weight, Z, targets[:, -1], beta=1.0, y=mean, overwrite_y=1)
+        moments = blas.dsyr(-share, mean, lower=1, a=moments, overwrite_a=1)
         try:
             self.pair.refactor_from(moments, penalty)
         except SingularError:  # rounding, where k(C, C) is nearly singular
-            self.pair.refactor(penalty, centered=share)
             return False
         return True
 
