@@ -193,6 +193,8 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
             learned = choices.kernel_and_noise()
             self.tuning_ = learned.trace
             kernel, penalty = learned.kernel, learned.noise / total
+            if self.penalty == "auto" and (self.solver in automatic.UNPENALISED or not loss.smooth):
+                penalty = 0.0
             C, group = (
                 choices.centers(kernel, penalty)
                 if learned.centers is None
@@ -227,6 +229,7 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
                     max_iterations=int(self.max_iterations),
                     start=start,
                     callback=monitor,
+                    seed=beginning.held_out_seed,
                     **resume_solve(beginning.checkpoint, problem, monitor),
                 )
                 interrupted = False

@@ -8,11 +8,12 @@ import numpy as np
 import torch
 from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from torch import Tensor
 
 from gyrfalcon.arrays import as_kind
-from gyrfalcon.losses import LOSSES, Coding, Exponential, Logistic, Loss, OneHot, Simplex, Softmax, Squared
+from gyrfalcon.losses import LOSSES, Coding, Exponential, Hinge, Logistic, Loss, OneHot, Simplex, Softmax, Squared
 from gyrfalcon.persistence import State
 
 from .base import KernelEstimator
@@ -27,6 +28,10 @@ Array = np.ndarray[Any, Any]
 CODINGS: dict[str, type[Coding]] = {"one-hot": OneHot, "simplex": Simplex}
 
 
+def _has_probabilities(classifier: KernelClassifier) -> bool:
+    return bool(classifier.loss != "hinge")
+
+
 class KernelClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]
     """Kernel classification at any scale: classes are coded as vectors, which f is fitted to.
 
@@ -35,12 +40,13 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    loss : "squared", "logistic", "softmax" or "exponential"
+    loss : "squared", "logistic", "softmax", "exponential" or "hinge"
         "squared" is the fastest. "logistic" gives the best probabilities; with more than two classes and one-hot
-        coding it is "softmax".
+        coding it is "softmax". "hinge" gives none.
     coding : "one-hot" or "simplex"
         How more than two classes are coded: k orthogonal vectors, or k vectors of k - 1 dimensions as far from each
-        other as can be. Two classes are always -1 and 1. "exponential" takes "simplex" whatever is said.
+        other as can be. Two classes are always -1 and 1. "exponential" and "hinge"
+        take "simplex" whatever is said.
     class_weight : dict, "balanced" or None
         Weights of the classes, multiplied into `sample_weight`.
     kernel, length_scale, penalty, centers, n_centers, solver, fit_intercept, tolerance, max_iterations, \
@@ -224,11 +230,13 @@ verbose
         simplex = Simplex(k)
         if self.loss == "squared":
             return (simplex if k == 2 else CODINGS[self.coding](k)), Squared()
+        if self.loss == "hinge":
+            return simplex, Hinge()
         if self.loss == "exponential" or (self.loss == "logistic" and (k == 2 or self.coding == "simplex")):
             return simplex, Exponential() if self.loss == "exponential" else Logistic()
         if self.loss in ("logistic", "softmax"):
             return OneHot(k), Softmax()
-        raise ValueError(f"loss must be 'squared', 'logistic', 'softmax' or 'exponential', got {self.loss!r}")
+        raise ValueError(f"loss must be 'squared', 'logistic', 'softmax', 'exponential' or 'hinge', got {self.loss!r}")
 
     def _indices(self, labels: Array, weights: Array | None, name: str) -> Array:
         """The number of each label's class; rows of no weight may have any label."""
@@ -272,6 +280,7 @@ verbose
         places = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(1)
         return hand_back(self.classes_[places], X, self._target_names or ["y"], self._output_container)
 
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Any:
         """Probabilities of the classes, of shape (n, k), in the order of `classes_`.
 
@@ -284,6 +293,7 @@ verbose
         """
         return hand_back(self._probabilities(X).astype(self._type()), X, self._names(), self._output_container)
 
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any) -> Any:
         """Logarithms of `predict_proba`.
 

@@ -10,7 +10,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from torch import Tensor
 
 from gyrfalcon.arrays import as_kind
-from gyrfalcon.losses import Loss, Robust, Squared
+from gyrfalcon.losses import Absolute, Loss, Robust, Squared
 from gyrfalcon.matrix import KernelMatrix
 from gyrfalcon.persistence import State
 from gyrfalcon.solvers import LeastSquares, Risk, Solution
@@ -27,7 +27,7 @@ from .streams import opened
 
 Array = np.ndarray[Any, Any]
 
-LOSSES: dict[str, Loss] = {"squared": Squared(), "robust": Robust()}
+LOSSES: dict[str, Loss] = {loss.name: loss for loss in (Absolute(), Robust(), Squared())}
 
 
 class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # type: ignore[misc]
@@ -50,10 +50,11 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
     centers : str, array or callable
         "uniform", "kmeans", "leverage" or "pivoted"; the centres themselves; or a rule of your own.
     n_centers : "auto" or int
-    loss : "squared" or "robust"
-        "robust" is log cosh, which grows like the absolute error.
-    solver : "auto", "exact", "direct", "falkon", "eigenpro" or "newton"
-        "auto" takes the one that is expected to be fastest; `record_` says which and why.
+    loss : "squared", "robust", "absolute" or one of `gyrfalcon.losses`
+        "robust" is log cosh, which grows like the absolute error; `losses.Quantile(0.9)` fits a quantile.
+    solver : "auto", "exact", "direct", "falkon", "eigenpro", "newton", "nytro", "nu_method", "kernel_cg" or "sgd"
+        "auto" takes the one that is expected to be fastest; `record_` says which and why. The last four are regularised
+        by when they stop, on rows they hold out, and take a penalty of "auto" for none.
     fit_intercept : bool
         Whether to fit b, which is not penalised.
     tolerance : float, optional

@@ -14,20 +14,27 @@ from . import rates
 from .direct import direct, exact
 from .eigenpro import eigenpro
 from .falkon import falkon, sample_rows
+from .filters import kernel_cg, nu_method, nytro
 from .newton import newton
 from .problem import LeastSquares, Problem, features_of
 from .risk import Risk
+from .sgd import sgd
 from .solution import Callback, Keep, Snapshot, Solution
+from .stopping import EarlyStopping
 
+STOPPED_EARLY: dict[str, Callable[..., Solution]] = {"kernel_cg": kernel_cg, "nu_method": nu_method, "nytro": nytro}
 SOLVERS: dict[str, Callable[..., Solution]] = {
     "direct": direct,
     "eigenpro": eigenpro,
     "exact": exact,
     "falkon": falkon,
     "newton": newton,
+    "sgd": sgd,
+    **STOPPED_EARLY,
 }
+TOLERANCE = dict.fromkeys(SOLVERS, 0.001) | {"direct": 0.0, "exact": 0.0, "newton": 1e-6}
+UNPENALISED = (*STOPPED_EARLY, "sgd")  # the number of iterations regularises: they need no penalty
 HARD, REFINED = 30, 2  # iterations that tell of coefficients so large that solves go on in float64; how much longer
-TOLERANCE = {"direct": 0.0, "eigenpro": 1e-3, "exact": 0.0, "falkon": 1e-3, "newton": 1e-6}
 
 
 def choose(problem: Problem, max_iterations: int = 100) -> tuple[str, str]:
@@ -40,6 +47,8 @@ def choose(problem: Problem, max_iterations: int = 100) -> tuple[str, str]:
     """
     if not isinstance(problem, LeastSquares):
         assert isinstance(problem, Risk)
+        if not problem.loss.smooth:
+            return "sgd", f"the {problem.loss.name} loss has kinks"
         return "newton", f"the {problem.loss.name} loss is not squared"
     seconds = {"direct": direct_seconds(problem), "falkon": falkon_seconds(problem, max_iterations)}
     if problem.K.C is problem.K.X:
@@ -92,8 +101,12 @@ def solve(
     callback: Callback | None = None,
     resume: Snapshot | None = None,
     keep: Keep | None = None,
+    seed: int = 0,
 ) -> Solution:
-    """Solve with the named solver; those that do not iterate ignore what is about iterations."""
+    """Solve with the named solver; those that do not iterate ignore what is about iterations.
+
+    Those that are stopped early hold out some rows, which the seed decides.
+    """
     iterations: dict[str, Any] = {
         "tolerance": tolerance,
         "max_iterations": max_iterations,
@@ -102,14 +115,21 @@ def solve(
         "keep": keep,
     }
     if name == "newton":
-        risk = problem if isinstance(problem, Risk) else _as_risk(problem)
-        return newton(risk, start=start, **iterations)
+        return newton(_as_risk(problem), start=start, **iterations)
+    rule = EarlyStopping(tolerance=min(tolerance, 0.5), max_iterations=max_iterations, random_state=seed)
+    if name == "sgd":
+        how: dict[str, Any] = {"start": start, "callback": callback, "resume": resume, "keep": keep}
+        return sgd(_as_risk(problem), rule, decay=0.5, averaging="polynomial", random_state=seed, **how)
     if not isinstance(problem, LeastSquares):
         raise ValueError(f"solver={name!r} solves least squares only: take 'newton' or 'auto' for this loss")
+    if name in STOPPED_EARLY:
+        return STOPPED_EARLY[name](problem, rule, callback=callback)
     if TOLERANCE[name] > 0:
         return SOLVERS[name](problem, start=None if start is None else start[0], **iterations)
     return SOLVERS[name](problem)
 
 
 def _as_risk(problem: Problem) -> Risk:
+    if isinstance(problem, Risk):
+        return problem
     return Risk(problem.K, problem.Y, problem.penalty, Squared(), problem.weights, problem.intercept)

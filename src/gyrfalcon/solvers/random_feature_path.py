@@ -70,6 +70,6 @@ def random_feature_path(
     """
     if not problem.K.kernel.explicit:
         raise ValueError(
-            f"problem: {problem.K.kernel!r} has centres, not features: take nystrom_path, or the matrix of RandomFeatures"
+            f"problem: {problem.K.kernel!r} has centres, not features: take nystrom_path, or RandomFeatures(...).matrix"
         )
     return trace(RandomFeaturePath, problem, sizes, penalties, validation, random_state)

@@ -1,0 +1,75 @@
+"""Solvers and losses that estimators take by name."""
+
+import numpy as np
+import pytest
+from sklearn.svm import SVC
+
+import gyrfalcon as gf
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+STOPPED_EARLY = ["kernel_cg", "nu_method", "nytro", "sgd"]
+
+
+def waves(n=400, noise=0.3, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-3, 3, size=(n, 2))
+    truth = np.sin(2 * X[:, 0]) + 0.5 * X[:, 1]
+    return X, truth + noise * rng.standard_normal(n), truth
+
+
+@pytest.mark.parametrize("solver", STOPPED_EARLY)
+def test_the_number_of_iterations_regularises_in_the_place_of_a_penalty(solver):
+    X, y, truth = waves()
+    model = gf.KernelRegressor("gaussian", length_scale=1.0, solver=solver, n_centers=60, random_state=0).fit(X, y)
+    assert model.penalty_ == 0
+    assert model.record_.solver == solver
+    assert model.record_.path.chosen > 0
+    assert np.mean((model.predict(X) - truth) ** 2) < 0.1 * truth.var()
+    again = gf.KernelRegressor("gaussian", length_scale=1.0, solver=solver, n_centers=60, random_state=0).fit(X, y)
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    given = gf.KernelRegressor("gaussian", length_scale=1.0, solver=solver, penalty=0.1, n_centers=60, random_state=0)
+    assert given.fit(X, y).penalty_ == 0.1
+
+
+@pytest.mark.parametrize("solver", STOPPED_EARLY)
+def test_classes(solver):
+    rng = np.random.default_rng(0)
+    labels = rng.integers(3, size=300)
+    X = 3 * np.eye(3)[labels] + rng.normal(size=(300, 3))
+    names = np.array(["a", "b", "c"])[labels]
+    for coding in ("one-hot", "simplex"):
+        model = gf.KernelClassifier("gaussian", length_scale=2.0, solver=solver, coding=coding, random_state=0)
+        assert model.fit(X, names).score(X, names) > 0.9
+
+
+def test_quantiles_are_covered():
+    X, y, _ = waves(1500)
+    kernel = gf.kernels.Gaussian(1.0)
+    for level in (0.1, 0.5, 0.9):
+        model = gf.KernelRegressor(kernel, loss=gf.losses.Quantile(level), n_centers=60, random_state=0).fit(X, y)
+        assert model.record_.solver == "sgd"
+        assert np.mean(y <= model.predict(X)) == pytest.approx(level, abs=0.05)
+
+
+def test_the_absolute_loss_does_not_see_how_far_outliers_are():
+    X, y, truth = waves(noise=0.1)
+    y[::6] += 50
+    kernel = gf.kernels.Gaussian(1.0)
+    errors = {
+        loss: np.abs(gf.KernelRegressor(kernel, loss=loss, n_centers=60, random_state=0).fit(X, y).predict(X) - truth)
+        for loss in ("absolute", "squared")
+    }
+    assert np.median(errors["absolute"]) < 0.3
+    assert np.median(errors["absolute"]) < 0.1 * np.median(errors["squared"])
+
+
+def test_the_hinge_loss_agrees_with_support_vectors():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(400, 2))
+    y = np.where(X[:, 0] * X[:, 1] > 0, "same", "other")
+    model = gf.KernelClassifier(gf.kernels.Gaussian(1.0), loss="hinge", random_state=0).fit(X, y)
+    svc = SVC(gamma=0.5, C=1.0).fit(X, y)
+    fresh = rng.normal(size=(1000, 2))
+    assert np.mean(model.predict(fresh) == svc.predict(fresh)) > 0.93
+    assert not hasattr(model, "predict_proba")
