@@ -195,6 +195,7 @@ def test_usage_errors_have_code_two(folder, gyrfalcon):
         f"fit {data} --target price --out m.safetensors --time-budget soon",
         f"fit {data} --target price --out m.safetensors --task sorting",
         f"fit {data} --target price --out m.safetensors --test-fraction 2",
+        f"fit {data} --target price --out m.safetensors --report r.html --test-fraction 0",
         f"tune {data} --target price --objective none",
         "unknown",
     ):

@@ -25,7 +25,7 @@ from .options import (
     TaskOption,
     TestFraction,
 )
-from .reporting import report_of, rows_of_report
+from .reporting import report_of
 from .session import check_output, listing, tell
 from .training import Request, train
 
@@ -62,15 +62,17 @@ def command(
     """
     check_output(out, MODEL_ENDINGS)
     check_output(report, REPORT_ENDINGS)
+    if report is not None and test_fraction == 0:
+        raise typer.BadParameter("--report needs test rows: set --test-fraction above 0, or use evaluate --report")
     done = train(
         Request(data, target, task, time_budget, test_fraction, seed, delimiter, categorical or [], drop or [], stream)
     )
     facts = {"command": "fit", **done.facts, "out": out, "report": report}
     if report is not None:
-        test = rows_of_report(done)
-        report_of(
-            report, done.model, *test, train=done.train, title=f"{target} of {data.name}", reproduce=_again(facts)
-        )
+        if done.test is None:
+            raise ValueError("--report needs test rows, and there are too few rows to set some aside")
+        title = f"{target} of {data.name}"
+        report_of(report, done.model, *done.test, train=done.train, title=title, reproduce=_again(facts))
     done.model.save(out)
     tell(facts, json, lambda console: show(console, facts))
 

@@ -10,18 +10,10 @@ import numpy as np
 from gyrfalcon.data import Source
 
 from .summary import parts
-from .training import Trained
 
 Array = np.ndarray[Any, Any]
 
 MOST_ROWS = 100_000  # of a stream that a report looks at
-
-
-def rows_of_report(done: Trained) -> tuple[Any, Array]:
-    """The test rows, which a report cannot do without."""
-    if done.test is None:
-        raise ValueError("--report needs test rows: set --test-fraction above 0, or use gyrfalcon evaluate --report")
-    return done.test
 
 
 def report_of(

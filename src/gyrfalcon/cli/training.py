@@ -90,7 +90,7 @@ def _in_memory(request: Request) -> Trained:
     task = task_of(column) if request.task is Task.auto else request.task.value
     y = values_of(column, task)
     if request.task is Task.auto:
-        note(f"{request.target!r} is taken as a {task}: --task says otherwise")
+        note(f"{request.target!r} is taken as a {task}: if it is not, say so with --task")
     if unknown := [name for name in request.drop if name not in columns]:
         raise ValueError(f"--drop: there is no column {unknown[0]!r} in {request.data}")
     columns = {name: cells for name, cells in columns.items() if name not in request.drop or name == request.target}

@@ -19,7 +19,16 @@ _TYPES = ("float32", "float64")
 
 
 class UnseenWarning(UserWarning):
-    """Rows hold categories, or gaps, of which the fit had no example."""
+    """Rows hold categories, or gaps, of which the fit had no example.
+
+    >>> import gyrfalcon as gf, warnings
+    >>> preprocessor = gf.TablePreprocessor().fit({"city": ["Rome", "Oslo"] * 3})
+    >>> with warnings.catch_warnings(record=True, action="always") as told:
+    ...     preprocessor.transform({"city": ["Bergen"]})
+    array([[0.5]])
+    >>> print(told[0].message)
+    columns hold what the fit had no example of: 'city' in 1 of 1 rows, such as 'Bergen'
+    """
 
 
 class TablePreprocessor(Savable, TransformerMixin, BaseEstimator):  # type: ignore[misc]
