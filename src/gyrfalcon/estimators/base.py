@@ -7,7 +7,7 @@ import itertools
 import math
 import numbers
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Self
 
@@ -35,6 +35,7 @@ from gyrfalcon.tuning import Grid, Trace
 from gyrfalcon.tuning.rows import Data
 from gyrfalcon.tuning.settings import read as tuning_settings
 
+from .batches import fit_batches
 from .beginning import Beginning
 from .callbacks import CallbackSupportMixin, callbacks_end, tell_callbacks
 from .choices import Choices
@@ -58,6 +59,7 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
     penalty: Any
     centers: Any
     n_centers: Any
+    loss: Any
     solver: str
     fit_intercept: bool
     tolerance: float | None
@@ -106,6 +108,41 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
         return self
 
     # Fitting.
+
+    def fit_stream(self, batches: Iterable[tuple[Any, Any]], *, first_rows: int = 5000) -> Self:
+        """Fit to batches (X, y) that come once and are not kept, such as data that are augmented on the way.
+
+        `fit` is called with the first rows: they decide the kernel, the centres, the classes and a first model. Every
+        batch after them is one step of EigenPro, and the average of what it goes through is the model. For the squared
+        loss; the intercept stays that of the first rows.
+
+        Parameters
+        ----------
+        batches : iterable of (X, y)
+            Each like what `fit` takes; some hundred rows each are best.
+        first_rows : int
+
+        Examples
+        --------
+        >>> import numpy as np, gyrfalcon as gf
+        >>> random = np.random.default_rng(0)
+        >>> def batches():
+        ...     for _ in range(50):
+        ...         X = random.uniform(-3, 3, size=(200, 1))
+        ...         yield X, np.sin(X[:, 0]) + 0.1 * random.normal(size=200)
+        >>> model = gf.KernelRegressor(n_centers=50, random_state=0).fit_stream(batches(), first_rows=400)
+        >>> X = np.linspace(-3, 3, 100)[:, None]
+        >>> bool(np.abs(model.predict(X) - np.sin(X[:, 0])).max() < 0.05)
+        True
+        """
+        if not isinstance(self.loss, Squared) and self.loss != "squared":
+            raise ValueError(f"fit_stream fits the squared loss only, but loss={self.loss!r}")
+        fit_batches(self, batches, first_rows)
+        return self
+
+    def _coded(self, y: Any, rows: int) -> Array:
+        """Targets of so many rows as the model predicts them, of shape (rows, t)."""
+        raise NotImplementedError
 
     def _read(self, X: Any, *, reset: bool) -> Points:
         points = read_points(self, X, reset=reset)

@@ -245,8 +245,11 @@ verbose
         if weights is not None:
             unknown &= weights > 0
         if unknown.any():
-            raise ValueError(f"{name} has the label {labels[unknown][0]!r}, which is none of the classes of y")
+            raise ValueError(f"{name} has the label {labels[unknown].tolist()[0]!r}, which is none of the classes of y")
         return places
+
+    def _coded(self, y: Any, rows: int) -> Array:
+        return self._coding.encode(self._indices(read_labels(y, rows=rows), None, "y"))
 
     def _start(self) -> tuple[Tensor, Tensor]:
         return torch.from_numpy(self.coefficients_), torch.from_numpy(self.intercept_)

@@ -259,6 +259,9 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
             raise ValueError(f"loss must be one of {sorted(LOSSES)}, got {self.loss!r}")
         return LOSSES[self.loss]
 
+    def _coded(self, y: Any, rows: int) -> Array:
+        return read_targets(y, rows=rows).reshape(rows, -1)
+
     def _start(self) -> tuple[Tensor, Tensor]:
         beta = self.coefficients_.reshape(len(self.coefficients_), -1) / self._scale
         return torch.from_numpy(beta), torch.from_numpy((np.atleast_1d(self.intercept_) - self._location) / self._scale)

@@ -1,0 +1,69 @@
+"""Fits to batches that come once."""
+
+import numpy as np
+import pytest
+import torch
+
+import gyrfalcon as gf
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def batches(count=60, rows=200, noise=0.5, seed=0, kind=lambda array: array):
+    rng = np.random.default_rng(seed)
+    for _ in range(count):
+        X = rng.uniform(-3, 3, size=(rows, 1))
+        yield kind(X), kind(np.sin(2 * X[:, 0]) + noise * rng.standard_normal(rows))
+
+
+def error(model, kind=lambda array: array):
+    X = np.linspace(-2.9, 2.9, 200)[:, None]
+    return float(np.sqrt(np.mean((np.asarray(model.predict(kind(X))) - np.sin(2 * X[:, 0])) ** 2)))
+
+
+@pytest.mark.parametrize("kind", [lambda array: array, torch.from_numpy], ids=["numpy", "torch"])
+def test_later_batches_improve_what_the_first_rows_gave(kind):
+    settings = {"kernel": gf.kernels.Gaussian(1.0), "n_centers": 40, "random_state": 0}
+    start = gf.KernelRegressor(**settings).fit_stream(batches(2, kind=kind), first_rows=400)
+    model = gf.KernelRegressor(**settings).fit_stream(batches(60, kind=kind), first_rows=400)
+    assert error(model, kind) < 0.6 * error(start, kind)
+    assert model.record_.solver == "eigenpro"
+    assert model.n_iter_ == 58
+
+
+def test_classes_come_from_the_first_rows():
+    rng = np.random.default_rng(0)
+
+    def labelled(count):
+        for _ in range(count):
+            labels = rng.integers(3, size=150)
+            yield 2 * np.eye(3)[labels] + rng.normal(size=(150, 3)), np.array(["a", "b", "c"])[labels]
+
+    model = gf.KernelClassifier(n_centers=60, random_state=0).fit_stream(labelled(30), first_rows=300)
+    X, y = next(labelled(1))
+    assert model.score(X, y) > 0.7
+    assert model.predict_proba(X).shape == (150, 3)
+    unknown = [*labelled(2), (X, np.where(y == "a", "new", y))]
+    with pytest.raises(ValueError, match="'new', which is none of the classes"):
+        gf.KernelClassifier(n_centers=60).fit_stream(unknown, first_rows=200)
+
+
+def test_bad_streams_are_told():
+    with pytest.raises(ValueError, match="at least one pair"):
+        gf.KernelRegressor().fit_stream([])
+    with pytest.raises(ValueError, match="first_rows must be a positive"):
+        gf.KernelRegressor().fit_stream(batches(), first_rows=0)
+    with pytest.raises(ValueError, match="squared loss only"):
+        gf.KernelClassifier(loss="logistic").fit_stream(batches())
+    other = [*batches(2), (np.zeros((5, 2)), np.zeros(5))]
+    with pytest.raises(ValueError, match="2 features"):
+        gf.KernelRegressor().fit_stream(other, first_rows=300)
+
+
+def test_a_model_of_batches_is_saved(tmp_path):
+    model = gf.KernelRegressor(n_centers=40, random_state=0).fit_stream(batches(10), first_rows=400)
+    model.save(tmp_path / "model.safetensors")
+    X = np.linspace(-1, 1, 7)[:, None]
+    np.testing.assert_array_equal(gf.load(tmp_path / "model.safetensors").predict(X), model.predict(X))
+    with pytest.raises(ValueError, match="return_std"):
+        model.predict(X, return_std=True)
