@@ -27,6 +27,7 @@ from . import (
     random_features,
     regressor,
     report,
+    simplex,
     solver_race,
     sparse,
     stream,
@@ -81,10 +82,12 @@ def main() -> None:
             feature_learning.run(arguments.quick)
         case "solvers":
             solver_race.run(arguments.quick)
-        case "random_features":
-            random_features.run(arguments.quick)
         case "sgd":
             adult.run(arguments.quick)
+        case "simplex":
+            simplex.run(arguments.quick)
+        case "random_features":
+            random_features.run(arguments.quick)
         case "demo":
             demo.run(arguments.quick)
         case "all":
@@ -137,10 +140,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands.add_parser("tiled", parents=[quick], help="Cholesky and LAUUM of a file, beside LAPACK in memory")
     commands.add_parser("solvers", parents=[quick], help="falkon, eigenpro and direct solves with equal centres")
+    commands.add_parser("sgd", parents=[quick], help=f"stochastic gradients beside published errors; {data}")
+    commands.add_parser("simplex", parents=[quick], help="errors of simplex-coded classes under margins, as figures")
     commands.add_parser(
         "random_features", parents=[quick], help="random features: products beside PyTorch, ridge beside scikit-learn"
     )
-    commands.add_parser("sgd", parents=[quick], help=f"stochastic gradients beside published errors; {data}")
     commands.add_parser("features", parents=[quick], help="length scales and input maps learned among noise")
     trips = argparse.ArgumentParser(add_help=False)
     trips.add_argument(
