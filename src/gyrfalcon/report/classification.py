@@ -17,6 +17,7 @@ from .text import number, share, short
 
 Array = np.ndarray[Any, Any]
 
+MOST_LARGE = 4  # classes of a table in large type
 MOST_NUMBERED = 12  # classes of a table with numbers
 MOST_SHADED = 60  # classes of a picture
 MOST_CURVES = 26
@@ -81,14 +82,15 @@ def confusion(counts: Array, names: list[str]) -> str:
     shares = counts / np.maximum(1, counts.sum(1, keepdims=True))
     if len(names) > MOST_NUMBERED:
         return _shades(shares)
-    heads = "".join(f'<th title="{escape(name)}">{escape(short(name, 8))}</th>' for name in names)
+    few = len(names) <= MOST_LARGE
+    heads = "".join(f'<th title="{escape(name)}">{escape(short(name, 14 if few else 8))}</th>' for name in names)
     body = "".join(
         f'<tr><th class="words" title="{escape(name)}">{escape(short(name, 14))}</th>'
         + "".join(_cell(count, part) for count, part in zip(counts[row], shares[row], strict=True))
         + "</tr>"
         for row, name in enumerate(names)
     )
-    return f'<div class="scroll"><table class="cells"><tr><th></th>{heads}</tr>{body}</table></div>'
+    return f'<div class="scroll"><table class="cells{" few" * few}"><tr><th></th>{heads}</tr>{body}</table></div>'
 
 
 def _cell(count: int, part: float) -> str:

@@ -33,25 +33,19 @@ def data(evidence: Evidence) -> Section:
     about["Missing values"] = f"{gaps:,}" if gaps else "none"
     about["Classes" if evidence.classes else "Targets"] = f"{len(evidence.outputs):,}"
     drawn = (
-        [_classes(evidence)]
-        if evidence.classes
-        else [_targets(evidence, i) for i in range(min(3, len(evidence.outputs)))]
+        [_classes(evidence)] if evidence.classes else [_targets(evidence, i) for i in range(len(evidence.outputs))[:3]]
     )
-    listed = evidence.by_relevance[:MOST_LISTED]
-    rows = [_described(evidence, int(place)) for place in listed]
-    which = " the most relevant" if evidence.relevance is not None and len(evidence.names) > len(rows) else ""
-    words = (
-        f"Of the test rows;{which} {len(rows)} of {len(evidence.names):,} features."
-        if len(rows) < len(evidence.names)
-        else "Of the test rows."
-    )
-    summary = page.facts(about) + page.figures(drawn)
-    return Section(
-        "Data",
-        summary
-        + page.paragraph(words, soft=True)
-        + page.table(["feature", "least", "median", "mean", "most", "deviation"], rows),
-    )
+    return Section("Data", page.facts(about) + page.figures([*drawn, _features(evidence)]))
+
+
+def _features(evidence: Evidence) -> str:
+    rows = [_described(evidence, int(place)) for place in evidence.by_relevance[:MOST_LISTED]]
+    caption = "Of the test rows."
+    if len(rows) < len(evidence.names):
+        caption += (
+            f" {len(rows)} of {len(evidence.names):,} features{'' if evidence.relevance is None else ', by relevance'}."
+        )
+    return page.figure("Features", page.table(["", "least", "median", "most", "deviation"], rows), caption)
 
 
 def missing(X: Any) -> int:
@@ -68,8 +62,8 @@ def missing(X: Any) -> int:
 
 def _described(evidence: Evidence, feature: int) -> list[str]:
     values = evidence.column(feature)
-    numbers = (values.min(), np.median(values), values.mean(), values.max(), values.std())
-    return [evidence.names[feature], *(number(value) for value in numbers)]
+    numbers = (values.min(), np.median(values), values.max(), values.std())
+    return [evidence.names[feature], *(number(value, 3) for value in numbers)]
 
 
 def _targets(evidence: Evidence, place: int) -> str:

@@ -85,7 +85,7 @@ def _error_rates(values: Array, wrong: Array, name: str) -> str:
     low, high = wilson(rates, sizes)
     middles = [np.median(values[group]) for group in groups]
     plot = Plot(_inner(values), Scale(0, 1.05 * max(0.02, float(high.max()))), name, "share that is wrong", height=260)
-    plot.whiskers(middles, low, high)
+    plot.whiskers(middles, low, high, "soft")
     plot.line(middles, rates)
     plot.dots(middles, rates, size=6)
     return plot.svg(f"error rate over {name}")

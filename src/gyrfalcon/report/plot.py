@@ -67,7 +67,7 @@ class Plot:
         xs, ys = np.ravel(xs)[within], np.ravel(ys)[within]
         points = self._inside(xs, ys)
         if len(points) <= MANY_DOTS:
-            self.dots(xs, ys, kind, size=5 if len(points) < 200 else 3.5)
+            self.dots(xs, ys, f"{kind} cloud", size=5 if len(points) < 200 else 3.5)
             return
         side = (WIDTH - LEFT - RIGHT) / _HEX_COLUMNS / math.sqrt(3)
         places, counts = _hexagons(points, side)
