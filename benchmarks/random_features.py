@@ -164,8 +164,8 @@ def _ridge(settings: Settings) -> dict[str, Any]:
     for who, (error, grown) in alone.items():
         print(f"{who:>24} {found[who]:8.2f} {error:10.4f} {grown / 1e6:8.0f}")
     print(
-        f"{'':>24} {SOLVED}: {found[THEIRS] / found[SOLVED]:.1f} times faster than {THEIRS}, "
-        f"memory {alone[SOLVED][1] / alone[THEIRS][1]:.2f} of theirs{_note(found)}"
+        f"{'':>24} {SOLVED} takes {found[SOLVED] / found[THEIRS]:.1f} of the time of {THEIRS} and "
+        f"{alone[SOLVED][1] / alone[THEIRS][1]:.2f} of its memory{_note(found)}"
     )
     return {
         "seconds": {who: found[who] for who in alone},
