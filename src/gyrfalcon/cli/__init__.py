@@ -11,4 +11,7 @@ def main() -> None:
         if error.name not in ("typer", "rich"):
             raise
         sys.exit(f"error: the command line needs {error.name}: pip install 'gyrfalcon[cli]'")
+    except KeyboardInterrupt:
+        print("error: interrupted, nothing was written", file=sys.stderr)
+        sys.exit(130)
     app()
