@@ -1,4 +1,4 @@
-"""CPU time to the accuracy of the direct solution, for equal kernels and centres: falkon, eigenpro and direct."""
+"""CPU time to the accuracy of the direct solution, for equal kernels and centres, by every solver."""
 
 from __future__ import annotations
 
@@ -11,7 +11,20 @@ import torch
 from threadpoolctl import threadpool_limits
 
 import gyrfalcon as gf
-from gyrfalcon.solvers import LeastSquares, Solution, Step, direct, eigenpro, exact, falkon
+from gyrfalcon.losses import Squared
+from gyrfalcon.solvers import (
+    EarlyStopping,
+    LeastSquares,
+    Risk,
+    Solution,
+    Step,
+    direct,
+    eigenpro,
+    exact,
+    falkon,
+    nytro,
+    sgd,
+)
 
 from . import machine, report
 from .process import in_fresh_process, peak_beyond
@@ -23,7 +36,8 @@ PENALTY = 1e-7  # of falkon, which converges slowly without one; the others have
 SHARE = 0.99  # of the direct solution's accuracy, that is to be reached
 POINT, SECONDS = 0.01, 8.0  # what eigenpro is to reach with CENTERS: accuracy below direct, CPU-seconds
 ALL_ACCURACY, ALL_SECONDS, ALL_BYTES = 0.81, 20.0, 0.6e9  # and with all points as centres
-ITERATIONS = {"eigenpro": 10, "falkon": 40}
+ITERATIONS = {"eigenpro": 10, "falkon": 40, "nytro": 150, "sgd": 10}
+NO_FACTORS = ("direct", "eigenpro", "sgd")  # the others factor k(C, C) as direct does, and then have yet to begin
 HEADER = f"{'centres':>8} {'solver':>9} {'accuracy':>9} {'CPU-s':>7} {'reached':>9} {'extra':>8}   asked"
 
 
@@ -60,8 +74,7 @@ def run(quick: bool) -> None:
     )
     rows: list[Row] = []
     for centers in (min(CENTERS, n // 3), n):
-        # With all points as centres the others hold matrices of n × n float64 numbers, several at once.
-        names = ["eigenpro"] if centers > 10_000 else list(SOLVERS)
+        names = NO_FACTORS if centers > 10_000 else tuple(SOLVERS)
         group = [in_fresh_process(_measure, name, n, centers) for name in names]
         goal = next((row.end.accuracy for row in group if row.solver == "direct"), max(r.end.accuracy for r in group))
         for row in group:
@@ -126,8 +139,18 @@ class _Clock:
         return False
 
 
+def _stopped(name: str) -> EarlyStopping:
+    return EarlyStopping(validation=None, max_iterations=ITERATIONS[name])
+
+
+def _risk(problem: LeastSquares) -> Risk:
+    return Risk(problem.K, problem.Y, problem.penalty, Squared())
+
+
 SOLVERS: dict[str, Callable[[LeastSquares, _Clock], Solution]] = {
     "direct": lambda problem, clock: exact(problem) if problem.K.C is problem.K.X else direct(problem),
     "falkon": lambda problem, clock: falkon(problem, max_iterations=ITERATIONS["falkon"], callback=clock),
     "eigenpro": lambda problem, clock: eigenpro(problem, max_iterations=ITERATIONS["eigenpro"], callback=clock),
+    "nytro": lambda problem, clock: nytro(problem, _stopped("nytro"), callback=clock),
+    "sgd": lambda problem, clock: sgd(_risk(problem), _stopped("sgd"), decay=0.25, batch_size=32, callback=clock),
 }
