@@ -280,12 +280,12 @@ def test_bad_csv(tmp_path, text, words):
 
 
 def test_a_bar_appears_on_a_terminal_only(tmp_path, monkeypatch):
-    from gyrfalcon.data import csv_file
+    from gyrfalcon import progress
 
     shown = []
-    monkeypatch.setattr(csv_file, "_PATIENCE", 0.0)
-    close = csv_file._Bar.close
-    monkeypatch.setattr(csv_file._Bar, "close", lambda bar: (shown.append(bar._bar is not None), close(bar)))
+    monkeypatch.setattr(progress, "PATIENCE_TO_SHOW", 0.0)
+    close = progress.Bar.close
+    monkeypatch.setattr(progress.Bar, "close", lambda bar: (shown.append(bar._bar is not None), close(bar)))
     data.open(_write(tmp_path, "csv", {"a": np.arange(3)}))
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     data.open(_write(tmp_path, "csv", {"a": np.arange(3)}, name="u"))

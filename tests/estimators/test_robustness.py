@@ -18,6 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import gyrfalcon as gf
+from gyrfalcon import progress
 from gyrfalcon.estimators.monitor import Monitor
 
 random = np.random.default_rng(0)
@@ -411,9 +412,7 @@ def test_callbacks_of_scikit_learn_see_every_iteration_and_can_stop():
 
 
 def test_a_bar_shows_on_terminals_only(monkeypatch, capsys):
-    import gyrfalcon.estimators.monitor as monitor
-
-    monkeypatch.setattr(monitor, "PATIENCE_TO_SHOW", 0.0)
+    monkeypatch.setattr(progress, "PATIENCE_TO_SHOW", 0.0)
     make = lambda **more: gf.KernelRegressor(solver="falkon", n_centers=30, random_state=0, **more)  # noqa: E731
     make().fit(X, y)
     assert capsys.readouterr().err == ""

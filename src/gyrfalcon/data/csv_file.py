@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-import sys
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from gyrfalcon.progress import Bar
 
 from .arrow import arrow_package, stamp
 from .atomic import replacing
@@ -21,7 +21,6 @@ SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 _MARK = b"gyrfalcon.csv"  # under which a conversion remembers what it was made from
 _GROUP_ROWS = 1 << 17
 _BLOCK_BYTES = 4 << 20
-_PATIENCE = 2.0  # seconds before a bar appears
 
 
 def open_csv(
@@ -104,42 +103,16 @@ def _write(path: str, converted: Path, types: dict[str, Any], mark: bytes) -> No
     pa = arrow_package()
     from pyarrow import parquet
 
-    bar = _Bar(f"converting {Path(path).name}", os.path.getsize(path))
-    try:
-        with replacing(converted) as temporary, _reader(path, types) as (reader, raw):
-            schema = reader.schema.with_metadata({_MARK: mark})
-            with parquet.ParquetWriter(temporary, schema) as writer:
-                waiting: list[Any] = []
-                for batch in reader:
-                    waiting.append(batch)
-                    if sum(map(len, waiting)) >= _GROUP_ROWS:
-                        writer.write_table(pa.Table.from_batches(waiting, reader.schema).cast(schema))
-                        waiting.clear()
-                    bar.show(raw.tell())
-                writer.write_table(pa.Table.from_batches(waiting, reader.schema).cast(schema))
-    finally:
-        bar.close()
-
-
-class _Bar:
-    """A bar on the terminal, once the conversion has taken two seconds; none if there is no terminal."""
-
-    def __init__(self, name: str, total: int):
-        self._name, self._total, self._began = name, total, time.monotonic()
-        self._bar: Any = None
-
-    def show(self, completed: int) -> None:
-        if not sys.stderr.isatty() or (self._bar is None and time.monotonic() - self._began < _PATIENCE):
-            return
-        if self._bar is None:
-            from rich.console import Console
-            from rich.progress import Progress
-
-            self._bar = Progress(console=Console(stderr=True), transient=True)
-            self._task = self._bar.add_task(self._name, total=self._total)
-            self._bar.start()
-        self._bar.update(self._task, completed=completed)
-
-    def close(self) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+    size = os.path.getsize(path)
+    bar = Bar(f"converting {Path(path).name}", verbose=True)
+    with bar, replacing(converted) as temporary, _reader(path, types) as (reader, raw):
+        schema = reader.schema.with_metadata({_MARK: mark})
+        with parquet.ParquetWriter(temporary, schema) as writer:
+            waiting: list[Any] = []
+            for batch in reader:
+                waiting.append(batch)
+                if sum(map(len, waiting)) >= _GROUP_ROWS:
+                    writer.write_table(pa.Table.from_batches(waiting, reader.schema).cast(schema))
+                    waiting.clear()
+                bar.show(size, f"{raw.tell() / size:.0%}", raw.tell())
+            writer.write_table(pa.Table.from_batches(waiting, reader.schema).cast(schema))

@@ -12,10 +12,9 @@ import torch
 from scipy import sparse
 
 from gyrfalcon.arrays import as_kind, device_of, torch_dtype
+from gyrfalcon.progress import Bar
 from gyrfalcon.solvers import Step, eigenpro_stream
 from gyrfalcon.solvers.stopping import check_count
-
-from .monitor import Bar
 
 Array = np.ndarray[Any, Any]
 

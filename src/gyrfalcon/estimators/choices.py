@@ -17,6 +17,7 @@ from gyrfalcon.data import Source
 from gyrfalcon.kernels import Kernel
 from gyrfalcon.losses import Loss, ResidualLoss
 from gyrfalcon.persistence import pack_points, unpack_points
+from gyrfalcon.progress import Bar
 from gyrfalcon.tuning.automatic import Learned, learn
 from gyrfalcon.tuning.journal import Journal
 from gyrfalcon.tuning.packing import pack, unpack
@@ -27,7 +28,6 @@ from gyrfalcon.tuning.settings import read as tuning_settings
 
 from .beginning import Beginning
 from .length_scale import resolve_kernels
-from .monitor import Bar
 
 Array = np.ndarray[Any, Any]
 
