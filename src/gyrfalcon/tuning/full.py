@@ -19,8 +19,9 @@ from .pull import Pull, cholesky
 
 
 def applies(problem: LeastSquares) -> bool:
-    """Whether every row is a centre and has weight."""
-    return problem.K.C is problem.K.X and (problem.weights is None or bool((problem.weights > 0).all()))
+    """Whether every row is a centre, not a frequency, and has weight."""
+    K = problem.K
+    return K.C is K.X and not K.kernel.explicit and (problem.weights is None or bool((problem.weights > 0).all()))
 
 
 def criterion(problem: LeastSquares, objective: Criterion, *, gradient: bool) -> Evaluation:

@@ -36,6 +36,14 @@ class Parameters:
         Whether the entries of a vector, as length scales are, move one by one, or all by the same factor.
     free : bool
         Whether to tune parameters of any sign too, such as the matrix of a `Mapped` kernel.
+
+    Examples
+    --------
+    >>> import torch, gyrfalcon as gf
+    >>> X = torch.linspace(-3, 3, 300, dtype=torch.float64)[:, None]
+    >>> problem = gf.solvers.LeastSquares(gf.KernelMatrix(gf.kernels.Gaussian(1.0), X, X[::10]), torch.sin(X), 1e-6)
+    >>> gf.tuning.Parameters(problem, centers=True).logarithmic
+    ['length_scale']
     """
 
     def __init__(

@@ -72,6 +72,15 @@ class Grid:
 
     `length_scales` are the factors of `PenaltyPath`, `errors` mean squared errors over the folds, in units of the
     variance of the targets, `deviations` their standard deviation over folds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gyrfalcon.tuning import Grid
+    >>> errors = np.array([[0.3, 0.2], [0.1, 0.4]])
+    >>> grid = Grid(np.array([1e-6, 1e-3]), np.array([0.5, 2.0]), errors, 0 * errors)
+    >>> grid.best  # length scale, penalty
+    (1, 0)
     """
 
     penalties: Array
@@ -96,6 +105,16 @@ def cross_validate(problem: LeastSquares, penalties: Array, folds: int, random: 
     penalties : array of shape (p,)
     folds : int
     random : numpy.random.Generator
+
+    Examples
+    --------
+    >>> import torch, gyrfalcon as gf
+    >>> X = torch.linspace(-3, 3, 300, dtype=torch.float64)[:, None]
+    >>> problem = gf.solvers.LeastSquares(gf.KernelMatrix(gf.kernels.Gaussian(1.0), X, X[::10]), torch.sin(X), 1e-6)
+    >>> import numpy as np
+    >>> errors = gf.tuning.cross_validate(problem, np.array([1e-6, 1.0]), 5, np.random.default_rng(0))
+    >>> errors.shape, bool((errors[:, 0] < errors[:, 1]).all())
+    ((5, 2), True)
     """
     n, outputs = problem.Y.shape
     if not 2 <= folds <= n:

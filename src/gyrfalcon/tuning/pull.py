@@ -11,6 +11,7 @@ from torch import Tensor
 
 from gyrfalcon.arrays import to_tensor
 from gyrfalcon.kernels import RadialKernel
+from gyrfalcon.kernels.explicit import refuse_explicit
 from gyrfalcon.matrix import KernelMatrix
 
 from .parameters import as_array
@@ -24,6 +25,7 @@ class Pull:
     """Sums of derivatives in the parameters of the kernel and in the centres."""
 
     def __init__(self, K: KernelMatrix):
+        refuse_explicit(K.kernel, "tuning cannot differentiate it")  # k(C, C) is not what its norms are made of
         self.K = K
         self.parameters: dict[str, Array] = {}
         self.centers: Array | None = None

@@ -11,12 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gyrfalcon.arrays import Points
-from gyrfalcon.kernels import Kernel
+from gyrfalcon.kernels import Kernel, RadialKernel
 from gyrfalcon.solvers import LeastSquares
 
 from .exact import Exact
 from .journal import Journal
 from .objectives import GCV, LeaveOneOut, Method, Objective
+from .parameters import as_array
 from .path import cross_validate
 from .rows import EXACT_ENTRIES, Data, noise_of
 from .settings import Tuning
@@ -28,6 +29,8 @@ SCREENING = 8  # steps with each of several kernels, before the best goes on alo
 WIDE_ROWS, WIDE_CENTERS = 1500, 150  # what is noise: many rows to a centre
 DEEP_ROWS, DEEP_STEPS = 800, 10  # what is not: every row is a centre
 JUDGED_CENTERS, FOLDS = 300, 3  # by which kernels and noise are chosen at last
+NOTHING, ATTEMPTS = 0.9, 3  # of the variance, if left unexplained, calls for another start; starts in all
+STRETCH = 2.0  # of length scales and rows, from one start to the next
 NOISES = np.logspace(-1.5, 1, 11)  # tried then, in units of what was found
 LEAST_NOISE = 1e-6  # below, rounding of float32 points decides
 
@@ -91,7 +94,7 @@ class Sample(NamedTuple):
     memory_budget: int
 
     def judge(self, tuned: Tuned, *, fixed_penalty: bool) -> tuple[float, float]:
-        """The least cross-validated error of its kernel, and the noise that has it.
+        """The least cross-validated error of its kernel, over that of a constant, and the noise that has it.
 
         Generalised cross-validation would do for length scales; noise it takes to be too small where there are many
         centres.
@@ -103,7 +106,8 @@ class Sample(NamedTuple):
         penalties = noises / problem.total_weight * FOLDS / (FOLDS - 1)
         errors = np.nanmean(cross_validate(problem, penalties, FOLDS, np.random.default_rng(0)), axis=0)
         best = int(np.argmin(errors))
-        return float(errors[best]), float(noises[best])
+        constant = float(np.mean(problem.value_at_zero)) or 1.0
+        return float(errors[best]) / constant, float(noises[best])
 
 
 def wide_and_deep(
@@ -112,20 +116,47 @@ def wide_and_deep(
     """Tune on many rows with few centres, then, from there, on few rows that are all centres; keep the better.
 
     The first sees through noise, the second sees detail that few centres cannot follow. Which of them a model with many
-    centres needs is left to cross-validation on more rows than either has.
+    centres needs is left to cross-validation on more rows than either has. If that finds next to nothing learned, it
+    starts again with other and more rows, from smoother functions: noise can lead many length scales astray.
     """
-    random = np.random.default_rng(0)
-    wide, deep = sample.few.part(WIDE_ROWS, random), sample.few.part(DEEP_ROWS, random)
+    found: list[tuple[float, float, Tuned]] = []
+    for attempt in range(ATTEMPTS):
+        found += _attempt(kernels, sample, noise, run, per_feature, attempt)
+        if run.fixed_kernel or min(found, key=_error)[0] < NOTHING:
+            break
+        kernels = [_stretched(kernel) for kernel in kernels]
+    _, noise, best = min(found, key=_error)
+    return best, noise
+
+
+def _attempt(
+    kernels: Sequence[Kernel], sample: Sample, noise: float, run: Run, per_feature: bool, attempt: int
+) -> list[tuple[float, float, Tuned]]:
+    """Errors, noises and what has them."""
+    random = np.random.default_rng(attempt)
+    growth = int(STRETCH**attempt)
+    wide, deep = sample.few.part(growth * WIDE_ROWS, random), sample.few.part(DEEP_ROWS, random)
     C, budget = sample.centers(WIDE_CENTERS, wide), sample.memory_budget
     judge = partial(sample.judge, fixed_penalty=run.fixed_penalty)
     problems = [wide.problem(kernel, C, noise, budget) for kernel in kernels]
-    first = tune_best(problems, replace(run, objective=GCV(), entries=WIDE_ROWS * WIDE_CENTERS), per_feature, judge)
+    run = replace(run, objective=GCV(), entries=growth * WIDE_ROWS * WIDE_CENTERS)
+    first = tune_best(problems, run, per_feature, judge)
     if run.fixed_kernel:
-        return first, judge(first)[1]
+        return [(*judge(first), first)]
     start = deep.problem(first.problem.K.kernel, None, noise_of(first.problem), budget)
     second = replace(run, objective=LeaveOneOut(), entries=DEEP_ROWS**2)(start, DEEP_STEPS, per_feature=per_feature)
-    (_, noise), best = min(((judge(tuned), tuned) for tuned in (first, second)), key=lambda pair: pair[0])
-    return best, noise
+    return [(*judge(tuned), tuned) for tuned in (first, second)]
+
+
+def _error(found: tuple[float, float, Tuned]) -> float:
+    return found[0]
+
+
+def _stretched(kernel: Kernel) -> Kernel:
+    if not isinstance(kernel, RadialKernel):
+        return kernel
+    scales = STRETCH * as_array(kernel.length_scale)
+    return kernel.with_parameters({"length_scale": scales.tolist()})
 
 
 def tune_best(

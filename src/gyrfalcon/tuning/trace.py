@@ -12,7 +12,17 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Step:
-    """One evaluation of the objective that the optimiser kept."""
+    """One evaluation of the objective that the optimiser kept.
+
+    Examples
+    --------
+    >>> import torch, gyrfalcon as gf
+    >>> X = torch.linspace(-3, 3, 300, dtype=torch.float64)[:, None]
+    >>> problem = gf.solvers.LeastSquares(gf.KernelMatrix(gf.kernels.Gaussian(1.0), X, X[::10]), torch.sin(X), 1e-6)
+    >>> step = gf.tuning.tune(problem, "gcv", steps=3).trace.steps[0]
+    >>> round(step.penalty, 9), sorted(step.parameters)
+    (1e-06, ['length_scale'])
+    """
 
     seconds: float
     value: float
@@ -35,6 +45,15 @@ class Trace:
         Of the objective; more than steps where a line search or a retreat needed them.
     message : str
         Why it ended.
+
+    Examples
+    --------
+    >>> import torch, gyrfalcon as gf
+    >>> X = torch.linspace(-3, 3, 300, dtype=torch.float64)[:, None]
+    >>> problem = gf.solvers.LeastSquares(gf.KernelMatrix(gf.kernels.Gaussian(1.0), X, X[::10]), torch.sin(X), 1e-6)
+    >>> trace = gf.tuning.tune(problem, "gcv", steps=3).trace
+    >>> trace.objective, trace.values[trace.best] == min(trace.values)
+    ('gcv', True)
     """
 
     objective: str = ""

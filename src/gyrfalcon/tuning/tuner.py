@@ -24,7 +24,17 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Tuned:
-    """A problem with the best penalty, kernel and centres that were found, and how they were found."""
+    """A problem with the best penalty, kernel and centres that were found, and how they were found.
+
+    Examples
+    --------
+    >>> import torch, gyrfalcon as gf
+    >>> X = torch.linspace(-3, 3, 300, dtype=torch.float64)[:, None]
+    >>> problem = gf.solvers.LeastSquares(gf.KernelMatrix(gf.kernels.Gaussian(1.0), X, X[::10]), torch.sin(X), 1e-6)
+    >>> tuned = gf.tuning.tune(problem, "gcv", steps=3)
+    >>> tuned.problem.penalty == tuned.trace.steps[tuned.trace.best].penalty
+    True
+    """
 
     problem: LeastSquares
     trace: Trace

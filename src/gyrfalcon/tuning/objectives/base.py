@@ -16,7 +16,17 @@ Array = np.ndarray[Any, Any]
 
 
 class Gradient(NamedTuple):
-    """Derivatives of an objective: in the penalty, in each parameter of the kernel by name, and in the centres."""
+    """Derivatives of an objective: in the penalty, in each parameter of the kernel by name, and in the centres.
+
+    Examples
+    --------
+    >>> import torch, gyrfalcon as gf
+    >>> X = torch.linspace(-3, 3, 300, dtype=torch.float64)[:, None]
+    >>> problem = gf.solvers.LeastSquares(gf.KernelMatrix(gf.kernels.Gaussian(1.0), X, X[::10]), torch.sin(X), 1e-6)
+    >>> gradient = gf.tuning.GCV().evaluate(problem, gf.tuning.Exact()).gradient
+    >>> sorted(gradient.parameters), gradient.centers.shape
+    (['length_scale'], (30, 1))
+    """
 
     penalty: float
     parameters: dict[str, Array]
@@ -24,7 +34,17 @@ class Gradient(NamedTuple):
 
 
 class Evaluation(NamedTuple):
-    """An objective's value, the terms that add up to it, and its gradient if that was asked for."""
+    """An objective's value, the terms that add up to it, and its gradient if that was asked for.
+
+    Examples
+    --------
+    >>> import torch, gyrfalcon as gf
+    >>> X = torch.linspace(-3, 3, 300, dtype=torch.float64)[:, None]
+    >>> problem = gf.solvers.LeastSquares(gf.KernelMatrix(gf.kernels.Gaussian(1.0), X, X[::10]), torch.sin(X), 1e-6)
+    >>> evaluation = gf.tuning.Proposed().evaluate(problem, gf.tuning.Exact(), gradient=False)
+    >>> evaluation.gradient is None, abs(sum(evaluation.terms.values()) - evaluation.value) < 1e-12
+    (True, True)
+    """
 
     value: float
     terms: dict[str, float]
@@ -53,6 +73,15 @@ class Statistics:
     freedom : Tr((K̃ + nλI)⁻¹ K̃), the degrees of freedom
     defect : Tr(K - K̃), what the centres miss
     log_determinant : log det(K̃ + nλI)
+
+    Examples
+    --------
+    >>> import torch
+    >>> from gyrfalcon.tuning import Statistics
+    >>> one = torch.tensor(1.0)
+    >>> statistics = Statistics(100.0, 0.01 * one, 0.5 * one, 10 * one, 5 * one, 0 * one, 0 * one)
+    >>> round(float(statistics.error), 3)  # risk - λ ‖f‖²
+    0.4
     """
 
     total: float
@@ -85,6 +114,17 @@ class Objective(ABC):
     """What tuning minimises over the penalty, the kernel's parameters and the centres.
 
     The targets should have mean zero: the problem is taken without its intercept.
+
+    Examples
+    --------
+    >>> import torch, gyrfalcon as gf
+    >>> X = torch.linspace(-3, 3, 300, dtype=torch.float64)[:, None]
+    >>> problem = gf.solvers.LeastSquares(gf.KernelMatrix(gf.kernels.Gaussian(1.0), X, X[::10]), torch.sin(X), 1e-6)
+    >>> small = gf.solvers.LeastSquares(problem.K, problem.Y, penalty=1e-6)
+    >>> large = gf.solvers.LeastSquares(problem.K, problem.Y, penalty=1.0)
+    >>> objective, exact = gf.tuning.LeaveOneOut(), gf.tuning.Exact()
+    >>> objective.evaluate(small, exact).value < objective.evaluate(large, exact).value
+    True
     """
 
     name: ClassVar[str]
@@ -103,7 +143,21 @@ class Objective(ABC):
 
 
 class Criterion(Objective):
-    """An objective that is a formula in `Statistics`."""
+    """An objective that is a formula in `Statistics`.
+
+    Examples
+    --------
+    >>> import torch, gyrfalcon as gf
+    >>> X = torch.linspace(-3, 3, 300, dtype=torch.float64)[:, None]
+    >>> problem = gf.solvers.LeastSquares(gf.KernelMatrix(gf.kernels.Gaussian(1.0), X, X[::10]), torch.sin(X), 1e-6)
+    >>> class Risk(gf.tuning.Criterion):
+    ...     name, needs = "risk", frozenset({"risk"})
+    ...
+    ...     def terms(self, s):
+    ...         return {"risk": s.risk}
+    >>> 0 < Risk().evaluate(problem, gf.tuning.Exact()).value < 1e-3
+    True
+    """
 
     needs: ClassVar[frozenset[str]]
 
