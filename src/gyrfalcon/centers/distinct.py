@@ -118,7 +118,16 @@ def _without_zeros(X: Any) -> Any:
 
 
 def merge(Y: Array, weights: Array | None, group: Array, count: int) -> tuple[Array, Array, Array]:
-    """Mean targets and summed weights of groups of rows, and the mean square, by output, that the means leave."""
+    """Mean targets and summed weights of groups of rows, and the mean square, by output, that the means leave.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gyrfalcon.centers import merge
+    >>> means, weights, spread = merge(np.array([[1.0], [3.0], [5.0]]), None, np.array([0, 0, 1]), 2)
+    >>> means.tolist(), weights.tolist()
+    ([[2.0], [5.0]], [2.0, 1.0])
+    """
     kept = group >= 0
     Y, group = Y[kept], group[kept]
     w = np.ones(len(Y)) if weights is None else weights[kept]

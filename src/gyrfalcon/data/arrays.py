@@ -27,6 +27,14 @@ class ArraySource(Source):
         Rows that are read together, at best a multiple of those that are stored together.
     forget : callable, optional
         Called after each read, to give back what the read has left in memory.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gyrfalcon.data import ArraySource
+    >>> rows = ArraySource(np.arange(12.0).reshape(4, 3), columns=[0, 2])
+    >>> rows.shape, rows.rows(1, 3).tolist()
+    ((4, 2), [[3.0, 5.0], [6.0, 8.0]])
     """
 
     def __init__(

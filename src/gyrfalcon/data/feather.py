@@ -12,7 +12,16 @@ from .arrow import BATCH_ROWS, ArrowSource
 
 
 class FeatherSource(ArrowSource):
-    """Columns of an Arrow IPC file through a memory map, whose pages are given back as soon as they have been read."""
+    """Columns of an Arrow IPC file through a memory map, whose pages are given back as soon as they have been read.
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np, gyrfalcon as gf
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     rows = gf.data.write(f"{folder}/squares.feather", ["x", "y"], [np.array([[1.0, 1.0], [2.0, 4.0]])])
+    ...     gf.data.FeatherSource(f"{folder}/squares.feather", features=["y"]).to_array().tolist()
+    [[1.0], [4.0]]
+    """
 
     def __init__(self, path: str, features: Any = None, without: Any = (), dtype: Any = np.float32):
         super().__init__(path, "an Arrow IPC (Feather) file", features, without, dtype)

@@ -15,7 +15,16 @@ _BUFFER_BYTES = 1 << 16
 
 
 class ParquetSource(ArrowSource):
-    """Columns of a Parquet file, decoded batch by batch whatever the size of its row groups."""
+    """Columns of a Parquet file, decoded batch by batch whatever the size of its row groups.
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np, gyrfalcon as gf
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     rows = gf.data.write(f"{folder}/squares.parquet", ["x", "y"], [np.array([[1.0, 1.0], [2.0, 4.0]])])
+    ...     gf.data.ParquetSource(f"{folder}/squares.parquet", without=["x"]).to_array().tolist()
+    [[1.0], [4.0]]
+    """
 
     def __init__(self, path: str, features: Any = None, without: Any = (), dtype: Any = np.float32, where: Any = None):
         super().__init__(path, "Parquet", features, without, dtype, where)

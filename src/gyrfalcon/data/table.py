@@ -24,7 +24,15 @@ _SUFFIXES = ".parquet, .pq, .feather, .arrow, .ipc, .npy, .zarr, .csv, .tsv"
 
 @dataclass(frozen=True)
 class Table:
-    """Features that are read in passes, and what there is of targets and weights, in memory."""
+    """Features that are read in passes, and what there is of targets and weights, in memory.
+
+    Examples
+    --------
+    >>> import numpy as np, gyrfalcon as gf
+    >>> table = gf.data.open(np.arange(12.0).reshape(4, 3), target=2)
+    >>> table.X.shape, table.y.tolist(), table.weights
+    ((4, 2), [2.0, 5.0, 8.0, 11.0], None)
+    """
 
     X: Source
     y: Array | None = None

@@ -30,6 +30,13 @@ class Entry:
         Of that file, in bytes.
     split : str
         What `load(split=True)` gives: the "test set" of the source, one of its "10 splits", or a "random" fifth.
+
+    Examples
+    --------
+    >>> import gyrfalcon as gf
+    >>> iris = gf.datasets.describe("iris")
+    >>> iris.task, iris.rows, iris.kind
+    ('classification', 150, 'bundled')
     """
 
     name: str

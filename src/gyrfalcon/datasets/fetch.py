@@ -13,7 +13,18 @@ VARIABLE = "GYRFALCON_DATA"
 
 
 class DatasetError(OSError):
-    """A data set that is not there, or not what it should be."""
+    """A data set that is not there, or not what it should be.
+
+    Examples
+    --------
+    >>> import tempfile, gyrfalcon as gf
+    >>> with tempfile.TemporaryDirectory() as empty:
+    ...     try:
+    ...         gf.datasets.load("letter", cache=empty)
+    ...     except gf.datasets.DatasetError as error:
+    ...         print("letter/data.npz" in str(error))
+    True
+    """
 
 
 def placed(entry: Entry) -> Path | None:

@@ -21,7 +21,15 @@ TEST_SHARE = 0.2  # where the source has no split of its own
 
 
 class Split(NamedTuple):
-    """Training rows and test rows."""
+    """Training rows and test rows.
+
+    Examples
+    --------
+    >>> import gyrfalcon as gf
+    >>> iris = gf.datasets.load("iris", split=True)
+    >>> len(iris.X) + len(iris.X_test), len(iris.X) > len(iris.X_test)
+    (150, True)
+    """
 
     X: Array
     y: Array

@@ -21,6 +21,19 @@ class DotKernel(Kernel):
     ----------
     length_scale : float or sequence of floats
         One for all features or one for each.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> from gyrfalcon.kernels import DotKernel
+    >>> @dataclass(frozen=True, eq=False, repr=False)
+    ... class Exponential(DotKernel):
+    ...     positive_definite = True
+    ...
+    ...     def profile(self, product):
+    ...         return product.exp()
+    >>> Exponential()([[0.0], [1.0]]).round(3).tolist()
+    [[1.0, 1.0], [1.0, 2.718]]
     """
 
     length_scale: Parameter = 1.0

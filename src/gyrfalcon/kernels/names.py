@@ -73,7 +73,14 @@ def from_name(name: str, *, gamma: float | None = None, coef0: float | None = No
 
 
 def as_kernel(kernel: Kernel | str) -> Kernel:
-    """The kernel itself, or the one of that name with its default parameters."""
+    """The kernel itself, or the one of that name with its default parameters.
+
+    Examples
+    --------
+    >>> from gyrfalcon.kernels import as_kernel
+    >>> as_kernel("laplacian")
+    Laplacian(length_scale=1)
+    """
     if isinstance(kernel, str):
         return from_name(kernel)
     if not isinstance(kernel, Kernel):

@@ -20,6 +20,17 @@ class RadialKernel(Kernel):
     ----------
     length_scale : float or sequence of floats
         One for all features or one for each.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> from gyrfalcon.kernels import RadialKernel
+    >>> @dataclass(frozen=True, eq=False, repr=False)
+    ... class InverseQuadratic(RadialKernel):
+    ...     def profile(self, squared):
+    ...         return 1 / (1 + squared)
+    >>> InverseQuadratic(length_scale=2.0)([[0.0], [2.0]]).tolist()
+    [[1.0, 0.5], [0.5, 1.0]]
     """
 
     length_scale: Parameter = 1.0

@@ -19,6 +19,14 @@ class Loss(ABC):
     Everything is computed and returned in float64, on the device of F, and is finite for predictions up to 10⁶. A loss
     with kinks is not `smooth`: its gradient is a subgradient there, its second derivative is zero elsewhere, and
     solvers that need one refuse it.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from gyrfalcon.losses import LOSSES
+    >>> F, Y = torch.tensor([[3.0]]), torch.tensor([[1.0]])
+    >>> LOSSES["squared"].value(F, Y).tolist(), LOSSES["squared"].gradient(F, Y).tolist()
+    ([4.0], [[4.0]])
     """
 
     name: ClassVar[str]
@@ -61,7 +69,26 @@ class ProfileLoss(Loss):
 
 
 class ResidualLoss(ProfileLoss):
-    """ℓ(f, y) = Σₖ φ(fₖ - yₖ), for regression."""
+    """ℓ(f, y) = Σₖ φ(fₖ - yₖ), for regression.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from gyrfalcon.losses import ResidualLoss
+    >>> class Quartic(ResidualLoss):
+    ...     name = "quartic"
+    ...
+    ...     def phi(self, u):
+    ...         return u**4
+    ...
+    ...     def slope(self, u):
+    ...         return 4 * u**3
+    ...
+    ...     def bend(self, u):
+    ...         return 12 * u**2
+    >>> Quartic().gradient(torch.tensor([[3.0]]), torch.tensor([[1.0]])).tolist()
+    [[32.0]]
+    """
 
     def value(self, F: Tensor, Y: Tensor) -> Tensor:
         return self.phi(F.double() - Y.double()).sum(1)
@@ -77,7 +104,18 @@ class ResidualLoss(ProfileLoss):
 
 
 class MarginLoss(ProfileLoss):
-    """ℓ(f, y) = φ(⟨f, y⟩), for classes coded as unit vectors: ±1 for two, a simplex for more; see `Simplex`."""
+    """ℓ(f, y) = φ(⟨f, y⟩), for classes coded as unit vectors: ±1 for two, a simplex for more; see `Simplex`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from gyrfalcon.losses import Logistic, MarginLoss, Simplex
+    >>> isinstance(Logistic(), MarginLoss)
+    True
+    >>> F = torch.from_numpy(3 * Simplex(3).encode([1]))  # far on the side of class 1
+    >>> Logistic().probabilities(F).argmax(1).tolist()
+    [1]
+    """
 
     def value(self, F: Tensor, Y: Tensor) -> Tensor:
         return self.phi(_margins(F, Y))[:, 0]

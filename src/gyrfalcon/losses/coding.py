@@ -14,7 +14,16 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Coding(ABC):
-    """k classes, numbered from zero, as k vectors; a prediction is decoded to the class of largest inner product."""
+    """k classes, numbered from zero, as k vectors; a prediction is decoded to the class of largest inner product.
+
+    Examples
+    --------
+    >>> from gyrfalcon.losses import Coding, OneHot, Simplex
+    >>> all(isinstance(coding, Coding) for coding in (OneHot(3), Simplex(3)))
+    True
+    >>> Simplex(3).decode(Simplex(3).encode([2, 0, 1])).tolist()
+    [2, 0, 1]
+    """
 
     k: int
 

@@ -32,7 +32,15 @@ TAPE = 16  # blocks that autograd may keep while it differentiates one block of 
 
 
 class Gradients(NamedTuple):
-    """Derivatives of Σᵢⱼ aᵢⱼ k(xᵢ, cⱼ) in both sets of points and in the kernel's parameters, where wanted."""
+    """Derivatives of Σᵢⱼ aᵢⱼ k(xᵢ, cⱼ) in both sets of points and in the kernel's parameters, where wanted.
+
+    Examples
+    --------
+    >>> import torch, gyrfalcon as gf
+    >>> K = gf.KernelMatrix(gf.kernels.Linear(), torch.ones(4, 2), torch.ones(3, 2))
+    >>> K.gradients(torch.ones(4, 1), torch.ones(3, 1)).parameters["length_scale"].item()  # 24/σ² at σ = 1
+    -48.0
+    """
 
     X: Tensor | None
     C: Tensor | None

@@ -21,6 +21,20 @@ class Engine(ABC):
 
     Sums over n are taken inside a block in the type asked for, and over blocks in float64, so that float32 results
     do not lose digits as n grows.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from gyrfalcon.kernels import Linear
+    >>> from gyrfalcon.matrix import Engine
+    >>> class Ones(Engine):
+    ...     name = "ones"
+    ...
+    ...     def block(self, start, stop):
+    ...         return torch.ones(stop - start, self.shape[1])
+    >>> engine = Ones(Linear(), (4, 3), torch.float32, torch.device("cpu"), budget=1 << 20)
+    >>> engine.multiply(torch.ones(3, 1)).tolist()
+    [[3.0], [3.0], [3.0], [3.0]]
     """
 
     name: ClassVar[str]

@@ -17,7 +17,15 @@ CACHE_GAIN = 3  # keep K only if reading is that many times cheaper than making 
 
 @dataclass(frozen=True)
 class Plan:
-    """How a KernelMatrix makes its products; printed, it reads as a few sentences."""
+    """How a KernelMatrix makes its products; printed, it reads as a few sentences.
+
+    Examples
+    --------
+    >>> import numpy as np, gyrfalcon as gf
+    >>> plan = gf.KernelMatrix("rbf", np.zeros((10, 2)), engine="torch").plan()
+    >>> plan.engine, plan.shape, plan.dtype
+    ('torch', (10, 10), 'float64')
+    """
 
     engine: str
     reason: str

@@ -15,7 +15,14 @@ MARGIN = 0.15  # either way, for what no short calibration sees: clocks, caches,
 
 
 class Seconds(NamedTuple):
-    """A predicted time and the interval it is expected in."""
+    """A predicted time and the interval it is expected in.
+
+    Examples
+    --------
+    >>> from gyrfalcon.planning import Seconds
+    >>> Seconds(2.0, 1.0, 3.0).plus(Seconds(1.0, 1.0, 1.0))
+    Seconds(point=3.0, low=2.0, high=4.0)
+    """
 
     point: float
     low: float

@@ -14,7 +14,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PlanTable:
-    """Plans for growing n, one row each, and growing numbers of machines, one column each; `table[i, j]` is a plan."""
+    """Plans for growing n, one row each, and growing numbers of machines, one column each; `table[i, j]` is a plan.
+
+    Examples
+    --------
+    >>> import gyrfalcon as gf
+    >>> table = gf.plan(1e6, 9, 100).table(rows=(1e6, 1e7), workers=(1, 2, 8))
+    >>> table.shape, table[1, 2].n, table[1, 2].workers
+    ((2, 3), 10000000, 8)
+    """
 
     plans: tuple[tuple[FitPlan, ...], ...]
     title: str

@@ -22,6 +22,15 @@ def direct(problem: LeastSquares) -> Solution:
 
     With TᵀT = k(C, C) and Z = K T⁻¹ the equations are (ZᵀWZ/Σw + penalty·I) v = ZᵀWY/Σw, which are as well conditioned
     as the penalty makes them. Forming KᵀWK first would square the condition of k(C, C) on top.
+
+    Examples
+    --------
+    >>> import torch, gyrfalcon as gf
+    >>> X = torch.linspace(-3, 3, 300, dtype=torch.float64)[:, None]
+    >>> problem = gf.solvers.LeastSquares(gf.KernelMatrix(gf.kernels.Gaussian(1.0), X, X[::10]), torch.sin(X), 1e-6)
+    >>> solution = gf.solvers.direct(problem)
+    >>> bool((problem.K @ solution.coefficients - problem.Y).abs().max() < 0.01)
+    True
     """
     try:
         features = Features.of(problem)
@@ -60,6 +69,16 @@ def exact(problem: LeastSquares) -> Solution:
     """Solve (K + penalty·Σw·W⁻¹) α = Y for centres that are the points.
 
     In the symmetric form α = √W (√W K √W + penalty·Σw·I)⁻¹ √W Y, which admits weights of zero.
+
+    Examples
+    --------
+    >>> import torch, gyrfalcon as gf
+    >>> X = torch.linspace(-3, 3, 50, dtype=torch.float64)[:, None]
+    >>> K = gf.KernelMatrix(gf.kernels.Laplacian(1.0), X)  # the centres are the points
+    >>> solution = gf.solvers.exact(gf.solvers.LeastSquares(K, torch.sin(X), penalty=0.1 / 50))
+    >>> K_dense = gf.kernels.Laplacian(1.0)(X)
+    >>> torch.allclose(solution.coefficients, torch.linalg.solve(K_dense + 0.1 * torch.eye(50), torch.sin(X)))
+    True
     """
     K = problem.K
     if K.kernel.explicit:

@@ -157,6 +157,15 @@ def falkon(
         Of an earlier solve of the same problem, to go on from; it ends as that one would have, bit for bit.
     keep : callable, optional
         Called between iterations with a function that takes a snapshot.
+
+    Examples
+    --------
+    >>> import torch, gyrfalcon as gf
+    >>> X = torch.linspace(-3, 3, 300, dtype=torch.float64)[:, None]
+    >>> problem = gf.solvers.LeastSquares(gf.KernelMatrix(gf.kernels.Gaussian(1.0), X, X[::10]), torch.sin(X), 1e-6)
+    >>> solution = gf.solvers.falkon(problem)
+    >>> bool((problem.K @ solution.coefficients - problem.Y).abs().max() < 0.01)
+    True
     """
 
     def in_float64(earlier: _Histories, start: Tensor | None, resume: Snapshot | None) -> Solution | None:

@@ -20,6 +20,15 @@ class NystromPath(SizePath):
         Mean squared errors on rows that were held out.
     deviations : array of shape (sizes, penalties)
         Their standard deviation over the folds; zero for a single one.
+
+    Examples
+    --------
+    >>> import torch, gyrfalcon as gf
+    >>> X = torch.linspace(-3, 3, 300, dtype=torch.float64)[:, None]
+    >>> problem = gf.solvers.LeastSquares(gf.KernelMatrix(gf.kernels.Gaussian(1.0), X, X[::10]), torch.sin(X), 1e-6)
+    >>> path = gf.solvers.nystrom_path(problem, sizes=[5, 10, 30], penalties=[1e-6, 1e-3])
+    >>> path.errors.shape, path.best
+    ((3, 2), (30, 1e-06))
     """
 
     unit: ClassVar[str] = "centres"

@@ -23,6 +23,16 @@ class RandomFeaturePath(SizePath):
         Mean squared errors on rows that were held out.
     deviations : array of shape (sizes, penalties)
         Their standard deviation over the folds; zero for a single one.
+
+    Examples
+    --------
+    >>> import numpy as np, torch, gyrfalcon as gf
+    >>> X = np.linspace(-3, 3, 300)[:, None]
+    >>> Z = gf.RandomFeatures(length_scale=1.0, n_features=50, random_state=0).fit(X).matrix(X)
+    >>> problem = gf.solvers.LeastSquares(Z, torch.from_numpy(np.sin(X)), penalty=0.0)
+    >>> path = gf.solvers.random_feature_path(problem, sizes=[2, 10, 50], penalties=[1e-6, 1e-3])
+    >>> path.errors.shape, path.smallest(slack=0.01)[0] <= path.best[0]
+    ((3, 2), True)
     """
 
     unit: ClassVar[str] = "random features"

@@ -30,6 +30,15 @@ class FilterPath:
         The step that was taken: that of the lowest error, or the last.
     unit : str
         What a step is: "iteration", "component" or "epoch".
+
+    Examples
+    --------
+    >>> import torch, gyrfalcon as gf
+    >>> X = torch.linspace(-3, 3, 300, dtype=torch.float64)[:, None]
+    >>> problem = gf.solvers.LeastSquares(gf.KernelMatrix(gf.kernels.Gaussian(1.0), X, X[::10]), torch.sin(X), 0.0)
+    >>> path = gf.solvers.nytro(problem).record.path
+    >>> path.unit, path.errors[path.chosen] == min(path.errors)
+    ('iteration', True)
     """
 
     steps: list[int]
@@ -66,6 +75,15 @@ class Record:
         How often all of K was gone through, where the solver counts it.
     path : FilterPath, optional
         Of a solver that regularises by stopping early: objective and validation error along the way.
+
+    Examples
+    --------
+    >>> import torch, gyrfalcon as gf
+    >>> X = torch.linspace(-3, 3, 300, dtype=torch.float64)[:, None]
+    >>> problem = gf.solvers.LeastSquares(gf.KernelMatrix(gf.kernels.Gaussian(1.0), X, X[::10]), torch.sin(X), 1e-6)
+    >>> record = gf.solvers.falkon(problem).record
+    >>> record.solver, record.converged, len(record.residuals) == record.iterations + 1
+    ('falkon', True, True)
     """
 
     solver: str
@@ -104,6 +122,15 @@ class Solution:
     """Coefficients of f(x) = Σⱼ coefficientsⱼ k(x, cⱼ) + intercept, one column per output, in float64.
 
     `features` are those of a solver that made them.
+
+    Examples
+    --------
+    >>> import torch, gyrfalcon as gf
+    >>> X = torch.linspace(-3, 3, 300, dtype=torch.float64)[:, None]
+    >>> problem = gf.solvers.LeastSquares(gf.KernelMatrix(gf.kernels.Gaussian(1.0), X, X[::10]), torch.sin(X), 1e-6)
+    >>> solution = gf.solvers.direct(problem)
+    >>> solution.coefficients.shape, solution.intercept.shape, solution.record.message
+    (torch.Size([30, 1]), torch.Size([1]), 'solved by factorisation')
     """
 
     coefficients: Tensor
@@ -114,7 +141,20 @@ class Solution:
 
 @dataclass(frozen=True)
 class Step:
-    """Where an iterative solver stands; `solution()` gives the coefficients and the intercept it has now."""
+    """Where an iterative solver stands; `solution()` gives the coefficients and the intercept it has now.
+
+    Examples
+    --------
+    >>> import torch, gyrfalcon as gf
+    >>> X = torch.linspace(-3, 3, 300, dtype=torch.float64)[:, None]
+    >>> problem = gf.solvers.LeastSquares(gf.KernelMatrix(gf.kernels.Gaussian(1.0), X, X[::10]), torch.sin(X), 1e-6)
+    >>> seen = []
+    >>> def watch(step):
+    ...     seen.append(step.iteration)
+    ...     return step.iteration == 2  # enough
+    >>> gf.solvers.falkon(problem, tolerance=0.0, callback=watch).record.iterations, seen
+    (2, [1, 2])
+    """
 
     iteration: int
     residual: float
