@@ -21,6 +21,7 @@ from . import (
     mnist,
     objectives,
     paths,
+    picture,
     planning,
     precision,
     product,
@@ -88,6 +89,8 @@ def main() -> None:
             simplex.run(arguments.quick)
         case "random_features":
             random_features.run(arguments.quick)
+        case "picture":
+            picture.run()
         case "demo":
             demo.run(arguments.quick)
         case "all":
@@ -162,6 +165,7 @@ def _parser() -> argparse.ArgumentParser:
         "--rows", type=lambda text: int(float(text)), default=dask_cluster.ROWS, help="(default: %(default)s)"
     )
     commands.add_parser("demo", parents=[quick], help="models and products beside their peers, as report/index.html")
+    commands.add_parser("picture", help=f"the picture of README, from {picture.SOURCE}, as {picture.PICTURE}")
     commands.add_parser("all", help="all but objectives, gpytorch and the demo")
     return parser
 
