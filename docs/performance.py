@@ -1,0 +1,229 @@
+"""performance.md from measurements: `python docs/performance.py`, with `--collect` from those that are now in report/.
+
+What is collected, docs/results/*.json, is in the repository, so that anyone can see where a number of the page or of
+README comes from, and a test that all three say the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+DOCS = Path(__file__).parent
+REPORT = DOCS.parent / "report"
+DIGITS = 10  # significant ones: so many more than are shown that rounding twice is rounding once
+UNUSED = {
+    *("versions", "system", "load_average", "engine", "message", "parts", "rounds", "patience", "filters"),
+    *(
+        "torch_choice",
+        "numpy_choice",
+        "keops_ns",
+        "ratio_keops",
+        "target_torch",
+        "target_met",
+        "roofline_met",
+        "target",
+    ),
+    *("gemm_gflops", "exp_ns", "torch_exp_ns", "torch_error", "torch_ns", "numpy_ns", "roofline_ns", "gram"),
+    *("iterations", "default_iterations", "accuracies", "passes", "busy", "others", "along"),
+}
+HEAD = """# Performance
+
+Every number on this page was measured; the command below it measures it again, and the JSON files in `docs/results`
+hold what was found. Times of different tables are from different hours of a machine that others use too; within a
+table, contenders took turns, and it is said where the machine was not quiet.
+"""
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """Markdown, the first column on the left."""
+    head = list(head)
+    lines = [head, ["---", *["---:"] * (len(head) - 1)], *map(list, rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def size(count: float) -> str:
+    return f"{count / 1e6:,.0f} MB"
+
+
+def regressor_rows(found: dict[str, Any]) -> list[str]:
+    """The rows of README's table."""
+    names = {"gyrfalcon": "`KernelRegressor`", "scikit-learn": "Nystroem + Ridge"}
+    return [
+        f"| {dtype}, {names[name]} | {fit['seconds'][name]:.1f} s | {run['extra_bytes'] / 1e6:.0f} MB "
+        f"| {run['rmse']:.4f} |"
+        for dtype, fit in found["fit"].items()
+        for name, run in fit["alone"].items()
+    ]
+
+
+def regressor(found: dict[str, Any]) -> str:
+    n, m = found["settings"]["n"], found["settings"]["m"]
+    head = table(["", "fit", "memory beyond the data", "test RMSE"], [])
+    gains = [
+        f"In {dtype} that is {fit['speed']:.1f} times the speed and {fit['memory']:.1%} of the memory."
+        for dtype, fit in found["fit"].items()
+    ]
+    words = f"n = {n:,}, ten features, m = {m:,} centres; kernel, penalty and number of centres are the same for both."
+    return f"{words}\n\n" + "\n".join([head, *regressor_rows(found)]) + "\n\n" + " ".join(gains)
+
+
+def product(found: dict[str, Any]) -> str:
+    rows = [
+        [
+            f"{row['dtype']}, d = {row['d']}" + (f", {row['t']} vectors" if row["t"] > 1 else ""),
+            f"{row['gyrfalcon_ns']:.2f}",
+            f"{row['ratio_torch']:.2f}",
+            f"{row['ratio_numpy']:.2f}",
+            f"{row['roofline_fraction']:.0%}",
+            f"{row['error']:.0e}",
+        ]
+        for row in found["rows"]
+    ]
+    head = ["", "ns per entry", "PyTorch / Gyrfalcon", "NumPy / Gyrfalcon", "of the roofline", "relative error"]
+    words = (
+        "K(X, C) V without K, 2,000 centres, beside the fastest of several blocked ways to write it with PyTorch and\n"
+        "with NumPy. Ratios above one are in favour of Gyrfalcon."
+    )
+    return f"{words}\n\n{table(head, rows)}"
+
+
+def precision(found: dict[str, Any]) -> str:
+    worst = max(row["plain_float32"][-1] / row["dense"] for row in found["rows"]) - 1
+    penalties = found["settings"]["penalties"]
+    ours = math.ceil(1e4 * (found["default"] - 1)) / 1e4
+    return (
+        f"For {len(found['rows'])} pairs of a length scale and a penalty, {max(penalties):g} to {min(penalties):g},\n"
+        f"the test error of a float32 fit with default settings is at most {ours:.2%} above that of the dense float64\n"
+        f"solution. A plain float32 Falkon is up to {worst:.0%} above it after a hundred iterations; ours takes\n"
+        f"{found['time']['ratio']:.2f} times as long for as many. [How](precision.md)."
+    )
+
+
+def solver_race(found: dict[str, Any]) -> str:
+    rows = []
+    for row in found["rows"]:
+        best = max(moment["accuracy"] for moment in row["moments"])
+        near = next(moment for moment in row["moments"] if moment["accuracy"] >= best - 0.005)
+        rows.append(
+            [
+                row["solver"],
+                f"{row['centers']:,}",
+                f"{best:.1%}",
+                f"{near['cpu_seconds']:.1f} s",
+                size(row["extra_bytes"]),
+            ]
+        )
+    head = ["solver", "centres", "best accuracy", "CPU time to within 0.5 %", "memory"]
+    return f"The same kernel, {found['n']:,} rows, ten classes.\n\n{table(head, rows)}"
+
+
+def paths(found: dict[str, Any]) -> str:
+    rows = [[cost["name"], f"{cost['cpu']:.1f} s"] for cost in found["costs"]]
+    words = (
+        f"All of {found['sizes']} numbers of centres, up to {found['m']:,}, each with {found['penalties']} penalties,\n"
+        f"for {found['n']:,} rows, cost {found['ratio']['cpu']:.2f} times what one direct solve does."
+    )
+    return f"{words}\n\n{table(['', 'CPU time'], rows)}"
+
+
+def stream(found: dict[str, Any]) -> str:
+    rows = [
+        [
+            f"{row['rows']:,}{'' if row['streamed'] else ', in memory'}",
+            f"{row['seconds']:.1f} s",
+            size(row["peak_bytes"]),
+        ]
+        for row in [found["in_memory"], *found["streamed"]]
+    ]
+    head = ["rows of a Parquet file", "fit", "peak memory of the process"]
+    words = f"Nine features, 1,000 centres, float32; time grows as n to the power {found['slope']:.2f}."
+    return f"{words}\n\n{table(head, rows)}"
+
+
+def sparse(found: dict[str, Any]) -> str:
+    names = {
+        "gyrfalcon": "a product with K, never stored",
+        "SciPy, as asked": "SciPy: entries of K alone, without norms and product",
+        "SciPy, whole": "SciPy: all of it, in blocks",
+    }
+    times = [[names[name], f"{seconds:.2f} s"] for name, seconds in found["seconds"].items()]
+    rows = [[f"{int(features):,} features", size(count)] for features, count in found["extra_bytes"].items()]
+    return f"{table(['', 'time'], times)}\n\n{table(['', 'memory beyond the data'], rows)}"
+
+
+def mnist(found: dict[str, Any]) -> str:
+    rows = [
+        [
+            row["data"],
+            f"{row['m']:,}",
+            f"{row['accuracy']:.2f} %",
+            f"{row['published']:.2f} %",
+            f"{row['fit_seconds']:.1f} s",
+        ]
+        for row in found["rows"]
+    ]
+    return table(["data", "centres", "accuracy", "published", "fit"], rows)
+
+
+SECTIONS: dict[str, tuple[str, str, Callable[[dict[str, Any]], str]]] = {
+    "regressor": ("Ridge regression beside scikit-learn", "regressor", regressor),
+    "product": ("Products", "product", product),
+    "precision": ("float32", "precision", precision),
+    "stream": ("Larger than memory", "stream", stream),
+    "solver_race": ("Solvers", "solvers", solver_race),
+    "paths": ("All centres and penalties at once", "paths", paths),
+    "mnist": ("Images, beside published accuracies", "mnist", mnist),
+    "sparse": ("Sparse rows", "sparse", sparse),
+}
+
+
+def disturbed(value: Any) -> bool:
+    """Whether others used the machine while any of it was measured."""
+    if isinstance(value, dict):
+        return bool(value.get("disturbed")) or any(map(disturbed, value.values()))
+    return isinstance(value, list) and any(map(disturbed, value))
+
+
+def page(folder: Path = DOCS / "results") -> str:
+    """The page that the measurements in a folder make."""
+    parts = [HEAD]
+    for name, (title, command, words) in SECTIONS.items():
+        found = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+        machine = found["machine"]
+        where = f"{machine['cpu']}, {machine['instruction_set']}, threads: {machine['threads']}, {machine['date'][:10]}"
+        noise = "; others used the machine meanwhile" if disturbed(found) else ""
+        parts.append(f"## {title}\n\n{words(found)}\n\n`python -m benchmarks {command}` ({where}{noise}).\n")
+    return "\n".join(parts)
+
+
+def collected(value: Any) -> Any:
+    """What the page needs of a measurement, with fewer digits."""
+    if isinstance(value, dict):
+        return {name: collected(inner) for name, inner in value.items() if name not in UNUSED}
+    if isinstance(value, list):
+        return [collected(inner) for inner in value]
+    return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--collect", nargs="*", choices=SECTIONS, help="take these from report/ first; all if none is named"
+    )
+    arguments = parser.parse_args()
+    names = [] if arguments.collect is None else arguments.collect or SECTIONS
+    for name in names:
+        found = json.loads((REPORT / f"{name}.json").read_text(encoding="utf-8"))
+        text = json.dumps(collected(found), indent=1, ensure_ascii=False)
+        (DOCS / "results" / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+    (DOCS / "performance.md").write_text(page(), encoding="utf-8")
+    print(f"Written: {DOCS / 'performance.md'}")
+
+
+if __name__ == "__main__":
+    main()
