@@ -67,6 +67,13 @@ class Kernel(ABC):
 
     Subclasses are frozen dataclasses whose fields are parameters, numbers that are not differentiated
     (`constants`), or other kernels. They define `block`, `diagonal` and `positive_definite`.
+
+    Examples
+    --------
+    >>> from gyrfalcon.kernels import Gaussian, Kernel, Linear
+    >>> kernel = 0.5 * Gaussian(2.0) + Linear()
+    >>> isinstance(kernel, Kernel), kernel == Kernel.from_dict(kernel.to_dict())
+    (True, True)
     """
 
     registry: ClassVar[dict[str, type[Kernel]]] = {}
