@@ -25,6 +25,7 @@ from gyrfalcon.arrays import Points, as_kind, as_points, device_of, to_tensor, t
 from gyrfalcon.centers.rows import take
 from gyrfalcon.data import Source
 from gyrfalcon.kernels import Kernel
+from gyrfalcon.kernels.explicit import refuse_explicit
 from gyrfalcon.losses import Loss, Squared
 from gyrfalcon.matrix import KernelMatrix
 from gyrfalcon.persistence import Savable, State, pack_points, unpack_points
@@ -161,6 +162,8 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
     def _check_parameters(self) -> None:
         if self.solver not in ("auto", *automatic.SOLVERS):
             raise ValueError(f"solver must be 'auto' or one of {sorted(automatic.SOLVERS)}, got {self.solver!r}")
+        if isinstance(self.kernel, Kernel):
+            refuse_explicit(self.kernel, f"{type(self).__name__} cannot fit it")
         if self.penalty != "auto":
             _number(self.penalty, "penalty", least=0)
         if self.n_centers != "auto" and (not isinstance(self.n_centers, numbers.Integral) or self.n_centers < 1):

@@ -99,7 +99,7 @@ class Kernel(ABC):
     @property
     def explicit(self) -> bool:
         """Whether k(x, c) are coordinates of an explicit feature map, one for each c, rather than inner products."""
-        return False
+        return any(child.explicit for _, child in self.children())
 
     def __call__(self, X: Any, C: Any = None) -> Any:
         """The dense matrix k(X, C); C defaults to X. NumPy in, NumPy out; tensors in, tensors out.
