@@ -25,11 +25,25 @@ PAUSE = 20  # times what writing took: a checkpoint costs at most a twentieth of
 
 
 class CheckpointError(ValueError):
-    """A folder that cannot serve as the checkpoint of this fit."""
+    """A folder that cannot serve as the checkpoint of this fit.
+
+    Examples
+    --------
+    >>> from gyrfalcon.checkpoints import CheckpointError
+    >>> issubclass(CheckpointError, ValueError)
+    True
+    """
 
 
 class CheckpointWarning(UserWarning):
-    """A checkpoint that could not be written, or not be read: the fit goes on without it."""
+    """A checkpoint that could not be written, or not be read: the fit goes on without it.
+
+    Examples
+    --------
+    >>> from gyrfalcon.checkpoints import CheckpointWarning
+    >>> issubclass(CheckpointWarning, UserWarning)
+    True
+    """
 
 
 class Checkpoint:

@@ -30,7 +30,20 @@ UNFINISHED = ".part"  # how the name ends of a file that is being written
 
 
 class ModelFileError(ValueError):
-    """A file that is not a whole, unaltered model of this library."""
+    """A file that is not a whole, unaltered model of this library.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, gyrfalcon as gf
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "model.safetensors")
+    ...     _ = path.write_text("something else")
+    ...     try:
+    ...         gf.load(path)
+    ...     except gf.persistence.ModelFileError:
+    ...         print("refused")
+    refused
+    """
 
 
 class Savable:
