@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
@@ -17,15 +18,30 @@ LENGTH_SCALE = 5.0
 PENALTY = 1e-6
 CENTERS = (100, 1000, 10000)
 SEEDS = {100: 5, 1000: 3, 10000: 1}  # draws of the centres: with few of them the accuracy depends on which
-# Falkon with random centres, Laplacian kernel, σ = 5, in percent: table 2 of "Toward Large Kernel Models" (EigenPro 3).
-PUBLISHED = {"mnist": (88.43, 95.39, 97.64), "fashion_mnist": (77.33, 85.15, 88.27)}
+EPOCHS = 10  # of EigenPro
+# What a method needs beside a number of centres, how far below the published accuracy it may be, and that accuracy in
+# percent by number of centres: table 2 of "Toward Large Kernel Models" (EigenPro 3), Laplacian kernel, σ = 5.
+EIGENPRO = {"solver": "eigenpro", "penalty": 0.0, "max_iterations": EPOCHS}
+METHODS: dict[str, tuple[dict[str, Any], float]] = {
+    "falkon": ({}, 0.4),
+    "eigenpro": (EIGENPRO, 0.5),
+    "eigenpro, k-means": (EIGENPRO | {"centers": "kmeans"}, 0.5),
+}
+PUBLISHED = {
+    ("mnist", "falkon"): (88.43, 95.39, 97.64),
+    ("mnist", "eigenpro"): (87.24, 94.96, 97.31),
+    ("mnist", "eigenpro, k-means"): (91.89, 95.96, 97.69),
+    ("fashion_mnist", "falkon"): (77.33, 85.15, 88.27),
+    ("fashion_mnist", "eigenpro"): (76.24, 84.59, 87.84),
+    ("fashion_mnist", "eigenpro, k-means"): (78.66, 85.55, 88.13),
+}
 TITLES = {"mnist": "MNIST", "fashion_mnist": "Fashion-MNIST"}
-MARGIN = 0.4  # percentage points
 
 
 @dataclass(frozen=True)
 class Row:
     data: str
+    method: str
     m: int
     accuracies: list[float]  # one for each draw of the centres
     accuracy: float  # their mean
@@ -45,30 +61,32 @@ def run(quick: bool, penalty: float = PENALTY) -> None:
     print(machine.headline(described), legend(penalty), sep="\n")
     rows: list[Row] = []
     skipped: dict[str, str] = {}
-    for name in PUBLISHED:
+    for (name, method), accuracies in PUBLISHED.items():
         missing = why_absent(name)
         if missing:
+            if name not in skipped:
+                print(f"{TITLES[name]}: skipped, {missing}")
             skipped[name] = missing
-            print(f"{TITLES[name]}: skipped, {missing}")
             continue
         print(HEADER)
-        for m, published in zip(CENTERS, PUBLISHED[name], strict=True):
+        for m, published in zip(CENTERS, accuracies, strict=True):
             if quick and m == max(CENTERS):
                 print(f"{TITLES[name]:>13} {m:>6} | left out by --quick")
                 continue
-            rows.append(in_fresh_process(_fit, name, m, 1 if quick else SEEDS[m], published, penalty))
+            rows.append(in_fresh_process(_fit, name, method, m, 1 if quick else SEEDS[m], published, penalty))
             print(line(rows[-1]), flush=True)
     content = {"penalty": penalty, "rows": [asdict(row) for row in rows], "skipped": skipped}
     report.write_json(report.FOLDER / "mnist.json", {"machine": described, **content})
 
 
-def _fit(name: str, m: int, seeds: int, published: float, penalty: float) -> Row:
+def _fit(name: str, method: str, m: int, seeds: int, published: float, penalty: float) -> Row:
     machine.set_threads()
     data = gf.datasets.load(name, split=True)
     X, X_test = data.X / np.float32(255), data.X_test / np.float32(255)
     y, y_test = data.y, data.y_test
     model = gf.KernelClassifier("laplacian", length_scale=LENGTH_SCALE, penalty=penalty, n_centers=m)
-    model.set_params(fit_intercept=False, verbose=False)
+    settings, margin = METHODS[method]
+    model.set_params(fit_intercept=False, verbose=False, **settings)
     accuracies, fits, predictions, peaks = [], [], [], []
     for seed in range(seeds):
         model.set_params(random_state=seed)
@@ -80,11 +98,12 @@ def _fit(name: str, m: int, seeds: int, published: float, penalty: float) -> Row
     accuracy = float(np.mean(accuracies))
     return Row(
         data=name,
+        method=method,
         m=m,
         accuracies=accuracies,
         accuracy=accuracy,
         published=published,
-        met=accuracy >= published - MARGIN,
+        met=accuracy >= published - margin,
         fit_seconds=min(fits),
         predict_seconds=min(predictions),
         extra_bytes=peaks[0],
@@ -99,10 +118,11 @@ def legend(penalty: float) -> str:
     draws = ", ".join(f"{seeds} at m = {m}" for m, seeds in SEEDS.items())
     return (
         f"\nMNIST: Laplacian kernel, length scale {LENGTH_SCALE:g}, pixels in [0, 1], float32, one-hot squared loss, m "
-        f"random centres, no intercept, penalty {penalty:g}, {THREADS} threads; each m in a fresh process.\n"
+        f"centres, no intercept, {THREADS} threads; each m in a fresh process. falkon: the solver that is chosen, "
+        f"penalty {penalty:g}, random centres; eigenpro: {EPOCHS} epochs, no penalty, random or k-means centres.\n"
         f"Mean accuracy and best times over draws of the centres: {draws}; one each with --quick.\n"
-        f"asked: the published accuracy of Falkon less {MARGIN} points, or better. memory: largest resident size "
-        "during fit less that before."
+        "asked: the published accuracy less 0.4 (falkon) or 0.5 points (eigenpro), or better. memory: largest resident "
+        "size during fit less that before."
     )
 
 
@@ -115,5 +135,5 @@ def line(row: Row) -> str:
     return (
         f"{TITLES[row.data]:>13} {row.m:>6} | {row.accuracy:6.2f} % {row.published:7.2f} % "
         f"{'met' if row.met else 'MISSED':6} | {row.fit_seconds:6.1f} s {row.predict_seconds:6.1f} s | "
-        f"{row.extra_bytes / 1e6:5.0f} MB | {row.solver}, {row.iterations} iterations, {row.message}"
+        f"{row.extra_bytes / 1e6:5.0f} MB | {row.method}: {row.solver}, {row.iterations} iterations, {row.message}"
     )

@@ -23,6 +23,8 @@ def cholesky_with_jitter(matrix: Array, jitter: float, *, lower: bool = False) -
     """
     diagonal = matrix.diagonal().copy()
     scale = float(np.max(np.abs(diagonal), initial=0.0)) or 1.0
+    if not np.isfinite(scale):
+        raise SingularError("the matrix is not finite")
     potrf = lapack.spotrf if matrix.dtype == np.float32 else lapack.dpotrf
     while True:
         np.fill_diagonal(matrix, diagonal + jitter)
