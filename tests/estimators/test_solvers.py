@@ -73,3 +73,10 @@ def test_the_hinge_loss_agrees_with_support_vectors():
     fresh = rng.normal(size=(1000, 2))
     assert np.mean(model.predict(fresh) == svc.predict(fresh)) > 0.93
     assert not hasattr(model, "predict_proba")
+
+
+def test_the_hinge_loss_is_minimised_where_kernels_are_narrow_too():
+    X, y = gf.datasets.make_cube(800)
+    labels = y > np.median(y)
+    model = gf.KernelClassifier(loss="hinge", random_state=0).fit(X[:400], labels[:400])
+    assert model.score(X[400:], labels[400:]) > 0.82

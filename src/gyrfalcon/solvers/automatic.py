@@ -34,6 +34,7 @@ SOLVERS: dict[str, Callable[..., Solution]] = {
 }
 TOLERANCE = dict.fromkeys(SOLVERS, 0.001) | {"direct": 0.0, "exact": 0.0, "newton": 1e-6}
 UNPENALISED = (*STOPPED_EARLY, "sgd")  # the number of iterations regularises: they need no penalty
+STEPS = (1 / 16, 1 / 2, 4.0)  # of sgd, over max k(x, x): the best is chosen on rows held out
 HARD, REFINED = 30, 2  # iterations that tell of coefficients so large that solves go on in float64; how much longer
 
 
@@ -119,7 +120,10 @@ def solve(
     rule = EarlyStopping(tolerance=min(tolerance, 0.5), max_iterations=max_iterations, random_state=seed)
     if name == "sgd":
         how: dict[str, Any] = {"start": start, "callback": callback, "resume": resume, "keep": keep}
-        return sgd(_as_risk(problem), rule, decay=0.5, averaging="polynomial", random_state=seed, **how)
+        risk = _as_risk(problem)
+        peak = float(risk.K.prior_diagonal().max()) or 1.0
+        steps = [min(step / peak, 0.25 / max(risk.penalty, 1e-300)) for step in STEPS]
+        return sgd(risk, rule, step=steps, decay=0.5, averaging="polynomial", random_state=seed, **how)
     if not isinstance(problem, LeastSquares):
         raise ValueError(f"solver={name!r} solves least squares only: take 'newton' or 'auto' for this loss")
     if name in STOPPED_EARLY:
