@@ -31,7 +31,7 @@ _, (left, right) = pyplot.subplots(1, 2, width_ratios=(3, 2))
 left.plot(at, truth(at), "--", color=GREY, linewidth=1, label="truth")
 for fit, count, alpha in zip(fits[::2], counts[::2], (0.3, 0.6, 1.0), strict=False):
     left.plot(at, fit, color=ORANGE, alpha=alpha, label=f"{200 * count:,} rows")
-left.legend(fontsize=9)
+left.legend(loc="lower left", fontsize=9)
 left.set_title("KernelRegressor().fit_stream(batches)")
 right.loglog([200 * count for count in counts], errors, "o-", color=ORANGE)
 right.set_xlabel("rows seen")
