@@ -6,6 +6,7 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 import pytest
+from matplotlib import pyplot
 
 ROOT = Path(__file__).parents[1]
 SCRIPTS = sorted(path for path in (ROOT / "examples").glob("*.py") if path.name != "look.py")
@@ -24,6 +25,7 @@ def test_runs(script, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(here)
     with matplotlib.rc_context():
         matplotlib.use("Agg")
+        pyplot.close("all")  # what other tests have left open
         runpy.run_path(str(script), run_name="__main__")
         image = matplotlib.image.imread(figures / f"{script.stem}.png")
     assert len(np.unique(image.reshape(-1, image.shape[-1]), axis=0)) > 20  # colours

@@ -199,7 +199,7 @@ def test_parameters_that_make_no_sense_are_named(parameter):
         gf.KernelRegressor(**parameter).fit(X, y)
 
 
-@pytest.mark.parametrize("parameter", [{"loss": "hinge"}, {"coding": "binary"}, {"class_weight": "heavy"}])
+@pytest.mark.parametrize("parameter", [{"loss": "quantile"}, {"coding": "binary"}, {"class_weight": "heavy"}])
 def test_classifier_parameters_that_make_no_sense_are_named(parameter):
     with pytest.raises(ValueError, match=next(iter(parameter))):
         gf.KernelClassifier(**parameter).fit(X, three)
