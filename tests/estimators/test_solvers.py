@@ -80,3 +80,16 @@ def test_the_hinge_loss_is_minimised_where_kernels_are_narrow_too():
     labels = y > np.median(y)
     model = gf.KernelClassifier(loss="hinge", random_state=0).fit(X[:400], labels[:400])
     assert model.score(X[400:], labels[400:]) > 0.82
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("times", [1, 2])
+def test_eigenpro_where_all_rows_are_centres(weighted, times):
+    X, y, _ = waves(120)
+    X, y = np.tile(X, (times, 1)), np.tile(y, times)
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, len(X)) if weighted else None
+    settings = {"kernel": gf.kernels.Laplacian(2.0), "penalty": 1e-2, "random_state": 0}
+    model = gf.KernelRegressor(solver="eigenpro", tolerance=1e-6, max_iterations=300, **settings).fit(X, y, weights)
+    exact = gf.KernelRegressor(solver="exact", **settings).fit(X, y, weights)
+    assert model.record_.converged
+    np.testing.assert_allclose(model.predict(X), exact.predict(X), atol=1e-3)

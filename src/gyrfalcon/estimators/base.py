@@ -311,11 +311,14 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
         if group is not None and isinstance(loss, Squared):  # the same problem with one row for each centre
             Y, weights, floor = center_rules.merge(Y, weights, group, C.shape[0])
             points = C
+        if weights is not None and weights.min() == weights.max():
+            weights = None
+        own = points is C and (weights is None or self.solver != "eigenpro")  # which weighs rows beside their centres
         dtype, device = torch_dtype(points), device_of(points)
         targets = torch.from_numpy(np.ascontiguousarray(Y)).to(device, dtype)
         w = None if weights is None else torch.from_numpy(weights / weights.max())[:, None].to(device, dtype)
         matrix = KernelMatrix(
-            kernel, points, None if points is C else C, memory_budget=budget, devices=self._devices(points)
+            kernel, points, None if own else C[:], memory_budget=budget, devices=self._devices(points)
         )
         if isinstance(loss, Squared):
             return LeastSquares(matrix, targets, penalty, w, self.fit_intercept, floor=floor)
