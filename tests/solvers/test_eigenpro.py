@@ -239,6 +239,15 @@ def test_the_callback_sees_the_model_and_can_stop(centres):
     assert not torch.equal(early, late)
 
 
+def test_the_callback_sees_the_last_epoch_too():
+    X, C, Y = data()
+    seen = []
+    solution = eigenpro(problem(X, C, Y), callback=lambda step: seen.append(step.solution()[0]))
+    assert solution.record.converged
+    assert len(seen) == solution.record.iterations
+    assert torch.equal(seen[-1], solution.coefficients)
+
+
 @pytest.mark.parametrize("centres", [False, True])
 def test_a_snapshot_is_resumed_bit_for_bit(centres):
     X, C, Y = data()
@@ -247,8 +256,12 @@ def test_a_snapshot_is_resumed_bit_for_bit(centres):
     kept = []
     whole = eigenpro(problem(X, C, Y), keep=lambda take: kept.append(take()), **options)
     rest = eigenpro(problem(X, C, Y), resume=kept[2], **options)
-    assert torch.equal(whole.coefficients, rest.coefficients)
-    assert whole.record.residuals == rest.record.residuals
+    end = eigenpro(problem(X, C, Y), resume=kept[-1], **options)
+    assert len(kept) == 6
+    for other in (rest, end):
+        assert torch.equal(whole.coefficients, other.coefficients)
+        assert whole.record.residuals == other.record.residuals
+        assert whole.record.objective == other.record.objective
 
 
 def test_sparse_points_and_rows_that_are_read_in_chunks():

@@ -244,23 +244,25 @@ def _iterate(
     else:
         run.restore(resume[1])
         residuals, values = list(resume[0]["residuals"]), list(resume[0]["values"])
+        objective = np.array(resume[0]["objective"])
     message = f"stopped after {max_iterations} epochs"
     converged = False
     while len(residuals) < max_iterations:
         found, objective = run.epoch(len(residuals))
         residuals.append(float(found.max(initial=0.0)))
         values.append(float(objective.sum()))
+        stopped = callback is not None and callback(Step(len(residuals), residuals[-1], values[-1], run.solution()))
         if residuals[-1] <= tolerance:
             message, converged = "the residual is below the tolerance", True
             break
-        if callback is not None and callback(Step(len(residuals), residuals[-1], values[-1], run.solution())):
+        if stopped:
             message = f"stopped by the callback after {len(residuals)} epochs"
             break
         if len(residuals) > PATIENCE and min(residuals[-PATIENCE:]) > 0.999 * min(residuals[:-PATIENCE]):
             message = f"the residual no longer falls after {len(residuals)} epochs"
             break
         if keep is not None:
-            facts = {"residuals": list(residuals), "values": list(values)}
+            facts = {"residuals": list(residuals), "values": list(values), "objective": objective.tolist()}
             keep(partial(lambda facts: (facts, run.arrays()), facts))
     record = Record(
         solver="eigenpro",
