@@ -1,6 +1,6 @@
 """`python -m gyrfalcon` is the `gyrfalcon` command."""
 
-from gyrfalcon.cli import main
+from gyrfalcon_command import main
 
 if __name__ == "__main__":
     main()

@@ -1,6 +1,9 @@
 """Files that are not in order: one clear line, an exit code, and nothing written."""
 
+import gzip
 import os
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -49,6 +52,11 @@ BAD = {
     "infinity": (TEXT.replace("0.143", "inf"), "--target y --task regression", "is inf"),
     "only constant columns": ("x,y\n" + "".join(f"1,{i}.5\n" for i in range(30)), "--target y", "no column is left"),
     "dates as target": ("x,y\n" + "".join(f"{i},2020-01-{i:02}\n" for i in range(1, 29)), "--target y", "holds dates"),
+    "one number as class": ("x,y\n" + "".join(f"{i},3\n" for i in range(20)), "--target y", "has one class only, 3:"),
+    "fractions as classes": (TEXT, "--target y --task classification", "fractions such as 1.111"),
+    "names with spaces": (TEXT.replace(",", ", "), "--target y", "the columns are x, ' c', ' y'"),
+    "unknown drop of a stream": (TEXT, "--target y --stream --drop z", "no column 'z'"),
+    "all dropped": (TEXT, "--target y --drop x --drop c", "no columns to predict from"),
     "unknown drop": (TEXT, "--target y --drop z", "--drop: there is no column 'z'"),
     "unknown categorical": (TEXT, "--target y --categorical z", "no column 'z'"),
 }
@@ -58,6 +66,7 @@ BAD = {
 def test_bad_text(name, gyrfalcon, tmp_path):
     text, line, says = BAD[name]
     (tmp_path / "d.csv").write_text(text)
+    (tmp_path / "d.csv.gyrfalcon.parquet").touch()  # to which streams convert it
     fit_fails(gyrfalcon, tmp_path / "d.csv", says, line=line)
 
 
@@ -77,11 +86,14 @@ def test_files_that_are_not_what_they_are_called(gyrfalcon, tmp_path):
         path.write_bytes(path.read_bytes()[:-200])
         fit_fails(gyrfalcon, path, "cannot be read as", "cut short")
         fit_fails(gyrfalcon, path, "cannot be read as", line="--target y --stream")
+    packed = gzip.compress(TEXT.encode())
     for name, content in (
         ("d.npz", b"no zip"),
         ("d.arff", b"no arff"),
         ("d.libsvm", b"a b c"),
         ("d.csv.gz", b"no gzip"),
+        ("cut.csv.gz", packed[: len(packed) // 2]),
+        ("altered.csv.gz", packed[:40] + b"altered" + packed[47:]),
         ("latin.csv", TEXT.replace("a", "é").encode("latin-1")),
         ("wide.csv", TEXT.encode("utf-16")),
         ("zeros.csv", b"x,y\n1,\0\n"),
@@ -138,6 +150,31 @@ def test_a_disk_that_fills_leaves_the_old_file(folder, gyrfalcon, tmp_path, monk
     assert (done.code, done.err) == (1, "error: p.csv: No space left\n")
     assert os.listdir(tmp_path) == ["p.csv"]
     assert (tmp_path / "p.csv").read_text() == "old"
+    monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left")))
+    done = gyrfalcon(f"predict {folder}/price.safetensors {folder}/new_homes.csv --out", tmp_path / "p.csv")
+    assert (done.code, done.err) == (1, "error: No space left\n")
+
+
+def test_predictions_take_the_place_of_nothing(folder, gyrfalcon, tmp_path):
+    new = (folder / "new_homes.csv").read_text().replace("kind", "prediction")
+    (tmp_path / "new.csv").write_text(new)
+    pd.read_csv(tmp_path / "new.csv").assign(several=[[1, 2]] * 40).to_parquet(tmp_path / "lists.parquet")
+    done = gyrfalcon(
+        f"predict {folder}/price.safetensors {tmp_path}/lists.parquet --keep several --out {tmp_path}/p.csv"
+    )
+    assert (done.code, len(done.err.splitlines())) == (1, 1)
+    assert "p.csv cannot hold all of several, prediction" in done.err
+    (tmp_path / "lists.parquet").unlink()
+    line = f"predict {folder}/price.safetensors {tmp_path}/new.csv"
+    for options, says in (
+        (f"--out {tmp_path}/../{tmp_path.name}/new.csv", "is the table itself"),
+        (f"--out {tmp_path}/p.csv --keep prediction", "a column of predictions is called 'prediction' too"),
+    ):
+        done = gyrfalcon(f"{line} {options}")
+        assert (done.code, done.out, len(done.err.splitlines())) == (1, "", 1)
+        assert says in done.err
+    assert os.listdir(tmp_path) == ["new.csv"]
+    assert (tmp_path / "new.csv").read_text() == new
 
 
 def test_predicting_what_does_not_fit(folder, gyrfalcon, tmp_path):
@@ -195,6 +232,8 @@ def test_usage_errors_have_code_two(folder, gyrfalcon):
         f"fit {data} --target price --out m.safetensors --time-budget soon",
         f"fit {data} --target price --out m.safetensors --task sorting",
         f"fit {data} --target price --out m.safetensors --test-fraction 2",
+        f"fit {data} --target price --out m.safetensors --seed {2**32}",
+        "plan 1e6 10 0",
         f"fit {data} --target price --out m.safetensors --report r.html --test-fraction 0",
         f"tune {data} --target price --objective none",
         "unknown",
@@ -211,7 +250,7 @@ def test_interrupts_and_surprises(folder, gyrfalcon, monkeypatch, tmp_path):
 
     line = f"info {folder}/price.safetensors"
     for error, code, says in (
-        (KeyboardInterrupt(), 130, "error: interrupted, nothing was written\n"),
+        (KeyboardInterrupt(), 130, "error: interrupted, no file was left unfinished\n"),
         (MemoryError(), 1, "error: there is not enough memory"),
         (KeyError("odd"), 1, "error: unexpected KeyError: 'odd': please report it"),
     ):
@@ -238,3 +277,21 @@ def test_an_interrupted_fit_is_no_model(folder, gyrfalcon, monkeypatch, tmp_path
     done = gyrfalcon(f"fit {folder}/homes.csv --target price --out", tmp_path / "m.safetensors")
     assert done.code == 130
     assert os.listdir(tmp_path) == []
+
+
+def test_an_interrupt_while_torch_is_imported(folder):
+    """Which takes seconds: as the command, with an importer before the others that interrupts."""
+    code = """
+import os, signal, sys
+class Interrupting:
+    def find_spec(self, name, *_):
+        if name == "torch":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupting())
+from gyrfalcon_command import main
+main()
+"""
+    run = [sys.executable, "-c", code, "info", str(folder / "price.safetensors")]
+    done = subprocess.run(run, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr == "error: interrupted, no file was left unfinished\n"

@@ -1,9 +1,14 @@
 """The commands on files that are in order."""
 
+import html
 import json
 import os
+import re
+import runpy
 import subprocess
 import sys
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -62,8 +67,22 @@ def test_reports(folder, gyrfalcon, tmp_path):
         page = (tmp_path / f"{name}.html").read_text()
         assert words in page
         assert "city = Rome" in page
+        assert ">price</text>" in page or name == "evaluate"  # axes say what is predicted
         assert f"gyrfalcon {name} " in page
     assert sorted(os.listdir(tmp_path)) == ["evaluate.html", "fit.html", "m.safetensors"]
+
+
+def test_a_report_says_how_to_make_it_again(folder, gyrfalcon, tmp_path):
+    (tmp_path / "my homes.csv").write_text((folder / "homes.csv").read_text().replace(",", ";"))
+    line = f"fit '{tmp_path}/my homes.csv' --target price --drop kind --drop sold --categorical rooms --delimiter ';'"
+    line += f" --seed 3 --test-fraction 0.3 --time-budget 1m --report {tmp_path}/r.html --json --out"
+    first = gyrfalcon(line, tmp_path / "m.safetensors").result
+    command = re.search("<pre>gyrfalcon (.*?)</pre>", (tmp_path / "r.html").read_text(), re.DOTALL)[1]
+    for path in (tmp_path / "r.html", tmp_path / "m.safetensors"):
+        path.unlink()
+    again = gyrfalcon(html.unescape(command), "--json").result
+    assert sorted(os.listdir(tmp_path)) == ["m.safetensors", "my homes.csv", "r.html"]
+    assert {**again, "seconds": 0} == {**first, "seconds": 0}
 
 
 def test_words_are_for_people(folder, gyrfalcon):
@@ -121,6 +140,12 @@ def test_formats(ending, gyrfalcon, tmp_path):
     assert done.result["test"]["r2"] > 0.8
 
 
+def test_empty_lines_before_the_names(gyrfalcon, tmp_path):
+    (tmp_path / "d.csv").write_text("\r\n\nx,y\n" + "".join(f"{i}.5,{i}\n" for i in range(20)))
+    done = gyrfalcon(f"fit {tmp_path}/d.csv --target y --json --out", tmp_path / "m.safetensors")
+    assert done.code == 0, done.err
+
+
 def test_decimal_commas_and_quoted_lines(gyrfalcon, tmp_path):
     cells = [f'"a\nb";{i},5;{i}.'.removesuffix(".") for i in range(20)]
     (tmp_path / "d.csv").write_text("text;x;y\n" + "\n".join(cells) + "\n")
@@ -153,6 +178,36 @@ def test_a_stream_is_fitted_predicted_and_evaluated(gyrfalcon, tmp_path, monkeyp
     assert "only numbers can be features" in refused.err
 
 
+def test_a_stream_without_its_texts(gyrfalcon, tmp_path):
+    lines = "".join(f"{i / 9:.3f},{'ab'[i % 2]},{i * i}.5\n" for i in range(60))
+    (tmp_path / "d.csv").write_text(f"x,c,y\n{lines}")
+    done = gyrfalcon(f"fit {tmp_path}/d.csv --target y --stream --drop c --json --out", tmp_path / "m.safetensors")
+    assert done.code == 0, done.err
+    assert done.result["model"]["features"] == 1
+
+
+def test_a_class_of_one_row_is_learned(gyrfalcon, tmp_path):
+    lines = "".join(f"{i / 9:.3f},{'ab'[i == 7]}\n" for i in range(40))
+    (tmp_path / "d.csv").write_text(f"x,y\n{lines}")
+    for seed in range(3):
+        line = f"fit {tmp_path}/d.csv --target y --seed {seed} --time-budget 5s --json --out"
+        done = gyrfalcon(line, tmp_path / "m.safetensors")
+        assert done.code == 0, done.err
+        assert done.result["model"]["classes"] == ["a", "b"]
+        assert (done.result["train_rows"], done.result["test_rows"]) == (32, 8)
+
+
+def test_error_bars_do_not_depend_on_the_solver(gyrfalcon, tmp_path, monkeypatch):
+    assert estimator_for("regression", 300, 5, 1, seconds=20, seed=0).uncertainty is True
+    X = np.random.default_rng(0).normal(size=(80, 2))
+    frame = pd.DataFrame(X, columns=["a", "b"]).assign(y=X[:, 0])
+    frame.to_csv(tmp_path / "d.csv", index=False)
+    gf.TableModel(gf.KernelRegressor(solver="falkon", tune=None)).fit(frame, "y").save(tmp_path / "m.safetensors")
+    done = gyrfalcon(f"predict {tmp_path}/m.safetensors {tmp_path}/d.csv --std --out", tmp_path / "p.csv")
+    assert (done.code, len(done.err.splitlines())) == (1, 1)
+    assert "--std needs a model that knows its error bars" in done.err
+
+
 def test_time_budget_takes_fewer_centers(gyrfalcon, monkeypatch):
     asked = []
 
@@ -178,8 +233,10 @@ def test_durations():
 
 def test_plan_and_bench(gyrfalcon, tmp_path, monkeypatch):
     monkeypatch.setattr("gyrfalcon.cli.bench.CENTERS", 100)
-    planned = gyrfalcon("plan 1e5 3 200 --iterations 5 --json")
+    planned = gyrfalcon("plan 1e5 3 200 --iterations 5 --table --json")
     assert planned.code == 0
+    assert {one["workers"] for one in planned.result["table"]} > {1, 2}
+    assert "2 machines" in gyrfalcon("plan 1e5 3 200 --iterations 5 --table").out
     assert planned.result["seconds"]["low"] <= planned.result["seconds"]["point"] <= planned.result["seconds"]["high"]
     done = gyrfalcon("bench --rows 1000 --json --out", tmp_path / "b.json")
     written = json.loads((tmp_path / "b.json").read_text())
@@ -187,6 +244,31 @@ def test_plan_and_bench(gyrfalcon, tmp_path, monkeypatch):
     assert len({(row["dtype"], row["d"]) for row in written["rows"]}) == 6
     assert all(row["ratio_torch"] > 0 for row in written["rows"])
     assert written["fit"]["rmse"]["gyrfalcon"] == pytest.approx(written["fit"]["rmse"]["scikit-learn"], rel=0.2)
+
+
+def test_the_page_of_measurements_takes_what_bench_writes(gyrfalcon, tmp_path, monkeypatch):
+    root = Path(__file__).parents[2]
+    script = runpy.run_path(str(root / "docs" / "performance.py"))
+    for path in (root / "docs" / "results").glob("*.json"):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    measured = json.loads((tmp_path / "product.json").read_text())
+    measured["rows"][0]["gyrfalcon_ns"] = 47.11
+
+    def benchmark(command, **_):
+        Path(command[-1]).write_text(json.dumps(measured))
+        return SimpleNamespace(returncode=code)
+
+    monkeypatch.setattr(subprocess, "run", benchmark)
+    monkeypatch.chdir(root)
+    code = 3
+    failed = gyrfalcon("bench --full --out", tmp_path / "b.json")
+    assert (failed.code, failed.err) == (1, "error: the benchmark ended with exit code 3\n")
+    assert not list(tmp_path.glob("*b.json*"))
+    code = 0
+    assert gyrfalcon("bench --full --json --out", tmp_path / "b.json").result["rows"] == measured["rows"]
+    written = script["collected"](json.loads((tmp_path / "b.json").read_text()))
+    (tmp_path / "product.json").write_text(json.dumps(written))
+    assert "| 47.11 |" in script["page"](tmp_path)
 
 
 def test_doctor_finds_what_is_wrong(gyrfalcon, monkeypatch):

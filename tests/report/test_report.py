@@ -324,3 +324,20 @@ def test_hexagons_count_every_point():
     assert counts.sum() == len(points)
     nearest = np.sqrt(((100 * points[:, None] - places[None]) ** 2).sum(2).min(1))
     assert nearest.max() <= 3.0 + 1e-9  # the corners of a hexagon lie a side away
+
+
+def test_few_values_of_a_feature_are_groups(tmp_path):
+    """Also those that few rows have: groups of equal size would not tell them from the others."""
+    X, y = regression(200)
+    X = np.column_stack([X, np.arange(200) % 40 == 0])
+    y = y + 5 * X[:, 3]
+    text = written(tmp_path, regressor(tune=None).fit(X, y), X, y, feature_names=["a", "b", "c", "rare"])
+    drawn = re.search(r'aria-label="residuals over rare.*?</svg>', text, re.S)[0]
+    assert re.search(r'class="line ours" d="M[\d. ]+L', drawn)
+
+
+def test_names_of_many_classes_stand_upright(tmp_path):
+    X = np.random.default_rng(0).normal(size=(120, 2))
+    for name, kinds in (("a long name, no. {}", "cells upright"), ("{}", "cells")):
+        labels = np.array([name.format(place) for place in np.arange(120) % 8])
+        assert f'<table class="{kinds}">' in written(tmp_path, classifier().fit(X, labels), X, labels)

@@ -149,3 +149,23 @@ def test_a_file_keeps_the_rules_and_rows_do_not_mix(tmp_path_factory, columns, o
         assert again.get_feature_names_out().tolist() == preprocessor.get_feature_names_out().tolist()
         mixed = {name: [column[row] for row in order] for name, column in table.items()}
         np.testing.assert_array_equal(preprocessor.transform(mixed), features[order])
+
+
+def test_dates_of_any_age_and_numbers_of_any_size():
+    ages = np.array([0, 10**9, 10**12])  # the last is millions of days away: too many microseconds for 64 bits
+    days = ages * 86_400 // 86_400
+    for cells in (pa.array(ages * 86_400, pa.timestamp("s")), (ages * 86_400).astype("datetime64[s]")):
+        table = {"sold": pa.chunked_array([cells]) if isinstance(cells, pa.Array) else cells, "n": np.arange(3)}
+        found = gf.TablePreprocessor().fit(table)
+        np.testing.assert_array_equal(found.transform(table)[:, 0], days)
+    numbers = gf.TablePreprocessor().fit({"n": np.arange(9.0)})
+    for text in ("1e999", " inf", "abc"):
+        with pytest.raises(ValueError, match=f"'n' was to hold numbers, but row 1 holds '{text}'"):
+            numbers.transform({"n": ["1", text]})
+
+
+def test_a_text_that_makes_numbers_text_is_named():
+    cells = [f"{i}.5" for i in range(30)]
+    cells[20] = "3,5"
+    dropped = gf.TablePreprocessor().fit({"n": cells, "x": np.arange(30)}).dropped_
+    assert dropped == {"n": "text that is different in nearly every row, 30 in 30, such as '3,5'"}

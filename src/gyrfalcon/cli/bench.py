@@ -73,7 +73,8 @@ def _run_full(out: Path) -> dict[str, Any]:
         raise ValueError("--full runs the benchmarks of a checkout: change to the folder of the repository first")
     with replacing(out) as temporary:
         command = [sys.executable, "-m", "benchmarks", "product", "--out", str(temporary)]
-        code = subprocess.run(command, stdout=sys.stderr, check=False).returncode
+        # A session of its own: interrupts come here alone, and end it without a word of its own.
+        code = subprocess.run(command, stdout=sys.stderr, check=False, start_new_session=True).returncode
         if code:
             raise ValueError(f"the benchmark ended with exit code {code}")
         facts: dict[str, Any] = json_text.loads(temporary.read_text(encoding="utf-8"))

@@ -48,7 +48,7 @@ def estimator_for(
     given: dict[str, Any] = {"tune": tuning, "random_state": seed}
     losses = ["squared"] if task == TASKS[0] else ["logistic", "squared"]
     if rows * outputs <= QUICK:
-        return _estimator(task, losses[0], given)
+        return _estimator(task, losses[0], given | ({"uncertainty": True} if task == TASKS[0] else {}))
     itemsize = np.dtype(dtype).itemsize
     most = automatic_count(rows, itemsize, default_budget(torch.device("cpu")), outputs)
     for loss in losses:

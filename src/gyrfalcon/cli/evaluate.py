@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import numpy as np
@@ -40,8 +41,10 @@ def command(model: Model, data: Data, report: Report = None, delimiter: Delimite
     X, y = _test(loaded, data, names, task, target, delimiter)
     scores = estimator_scores(estimator, X, y)
     if report is not None:
-        again = f"gyrfalcon evaluate {model} {data} --report {report}"
-        report_of(report, loaded, X, y, title=f"{target} of {data.name}", reproduce=again)
+        again = ["gyrfalcon", "evaluate", model, data, "--report", report]
+        again += [] if delimiter is None else ["--delimiter", delimiter]
+        title = f"{target} of {data.name}"
+        report_of(report, loaded, X, y, title=title, reproduce=shlex.join(map(str, again)))
     facts = {"command": "evaluate", "model": model, "data": data, "target": target, "task": task}
     facts |= {"test": scores, "report": report}
     said = [listing(f"{task} of {target}", scores), *([] if report is None else [f"written: {report}"])]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -64,15 +65,16 @@ def command(
     check_output(report, REPORT_ENDINGS)
     if report is not None and test_fraction == 0:
         raise typer.BadParameter("--report needs test rows: set --test-fraction above 0, or use evaluate --report")
-    done = train(
-        Request(data, target, task, time_budget, test_fraction, seed, delimiter, categorical or [], drop or [], stream)
+    request = Request(
+        data, target, task, time_budget, test_fraction, seed, delimiter, categorical or [], drop or [], stream
     )
+    done = train(request)
     facts = {"command": "fit", **done.facts, "out": out, "report": report}
     if report is not None:
         if done.test is None:
             raise ValueError("--report needs test rows, and there are too few rows to set some aside")
         title = f"{target} of {data.name}"
-        report_of(report, done.model, *done.test, train=done.train, title=title, reproduce=_again(facts))
+        report_of(report, done.model, *done.test, train=done.train, title=title, reproduce=_again(request, facts))
     done.model.save(out)
     tell(facts, json, lambda console: show(console, facts))
 
@@ -96,5 +98,11 @@ def show(console: Console, facts: dict[str, Any]) -> None:
             console.print(f"written: {facts[name]}")
 
 
-def _again(facts: dict[str, Any]) -> str:
-    return f"gyrfalcon fit {facts['data']} --target {facts['target']} --task {facts['task']} --out {facts['out']}"
+def _again(request: Request, facts: dict[str, Any]) -> str:
+    given = {name: facts[name] for name in ("target", "task", "out", "report")}
+    given |= {"time-budget": request.seconds, "test-fraction": request.test_fraction, "seed": request.seed}
+    given |= {} if request.delimiter is None else {"delimiter": request.delimiter}
+    options = [*given.items(), *(("categorical", name) for name in request.categorical)]
+    options += [("drop", name) for name in request.drop]
+    words = ["gyrfalcon", "fit", request.data, *(word for name, value in options for word in (f"--{name}", value))]
+    return shlex.join(map(str, [*words, "--stream" if facts["streamed"] else "--no-stream"]))

@@ -61,7 +61,7 @@ Categorical = Annotated[
     list[str] | None, typer.Option("--categorical", help="A column of numbers that are names. May be repeated.")
 ]
 Drop = Annotated[list[str] | None, typer.Option("--drop", help="A column to leave out. May be repeated.")]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same model.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, max=2**32 - 1, help="The same seed gives the same model.")]
 Stream = Annotated[
     bool | None,
     typer.Option(

@@ -7,6 +7,7 @@ from typing import Any
 
 from gyrfalcon.data.arrow import arrow_package
 from gyrfalcon.data.atomic import replacing
+from gyrfalcon.tables.columns import listed
 
 ENDINGS = (".csv", ".parquet", ".feather")
 
@@ -19,5 +20,8 @@ def write_columns(path: Path, columns: dict[str, Any]) -> int:
     table = pa.table(columns)
     write = {".csv": csv.write_csv, ".parquet": parquet.write_table, ".feather": feather.write_feather}
     with replacing(path) as temporary:
-        write[path.suffix.lower()](table, str(temporary))
+        try:
+            write[path.suffix.lower()](table, str(temporary))
+        except pa.ArrowInvalid as error:
+            raise ValueError(f"{path} cannot hold all of {listed(table.column_names)}: {error}") from error
     return int(table.num_rows)

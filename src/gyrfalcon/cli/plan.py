@@ -6,7 +6,6 @@ from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 import gyrfalcon as gf
 
@@ -39,11 +38,11 @@ class Storage(StrEnum):
 
 
 def command(
-    rows: Annotated[float, typer.Argument(help="Rows, such as 1e6.", show_default=False)],
-    features: Annotated[int, typer.Argument(help="Features of a row.", show_default=False)],
-    centers: Annotated[int, typer.Argument(help="Centres.", show_default=False)],
-    outputs: Annotated[int, typer.Option(help="Targets, or classes.")] = 1,
-    iterations: Annotated[int, typer.Option(help="Iterations of falkon.")] = 20,
+    rows: Annotated[float, typer.Argument(min=1, help="Rows, such as 1e6.", show_default=False)],
+    features: Annotated[int, typer.Argument(min=1, help="Features of a row.", show_default=False)],
+    centers: Annotated[float, typer.Argument(min=1, help="Centres, such as 1e4.", show_default=False)],
+    outputs: Annotated[int, typer.Option(min=1, help="Targets, or classes.")] = 1,
+    iterations: Annotated[int, typer.Option(min=1, help="Iterations of falkon.")] = 20,
     kernel: Annotated[str, typer.Option(help="A name such as gaussian, laplacian or matern.")] = "gaussian",
     dtype: Annotated[DType, typer.Option(help="The type of the features.")] = DType.float32,
     storage: Annotated[Storage, typer.Option(help="Where the rows are during the fit.")] = Storage.memory,
@@ -55,7 +54,7 @@ def command(
     planned = gf.plan(
         rows,
         features,
-        centers,
+        int(centers),
         outputs,
         dtype=dtype.value,
         kernel=kernel,
@@ -76,10 +75,11 @@ def command(
         "bytes": planned.peak_bytes,
         "assumed": planned.assumed,
     }
-    tell(facts, json, lambda console: _show(console, planned, table))
-
-
-def _show(console: Console, planned: gf.FitPlan, table: bool) -> None:
-    console.print(str(planned))
-    if table:
-        console.print(str(planned.table()))
+    grid = planned.table() if table else None
+    if grid is not None:
+        facts["table"] = [
+            {"rows": one.n, "workers": one.workers, "seconds": one.total, "bytes": one.peak_bytes}
+            for line in grid.plans
+            for one in line
+        ]
+    tell(facts, json, lambda console: console.print(*(str(part) for part in (planned, grid) if part), sep="\n"))

@@ -43,6 +43,8 @@ def command(
     that the fit has not seen are predicted as others, and a note tells how many there were.
     """
     check_output(out, ENDINGS)
+    if out.resolve() == data.resolve():
+        raise ValueError(f"--out {out} is the table itself: name another file")
     loaded = gf.load(model)
     _, names, task, target = parts(loaded)
     if not isinstance(loaded, gf.TableModel) and is_large(data) and not keep and not std:
@@ -51,8 +53,10 @@ def command(
         table = read_table(data, delimiter=delimiter, features=names)
         if unknown := [name for name in keep or () if name not in table]:
             raise ValueError(f"--keep: there is no column {unknown[0]!r} in {data}")
-        columns = {name: table[name] for name in keep or ()} | predictions(loaded, table, names, std)
-        rows = write_columns(out, columns)
+        made = predictions(loaded, table, names, std)
+        if taken := [name for name in keep or () if name in made]:
+            raise ValueError(f"--keep: a column of predictions is called {taken[0]!r} too: rename it in {data}")
+        rows = write_columns(out, {name: table[name] for name in keep or ()} | made)
     facts = {
         "command": "predict",
         "model": model,
@@ -77,6 +81,8 @@ def predictions(model: Any, table: dict[str, Any], names: list[str], std: bool) 
         return {"prediction": estimator.predict(X)} | dict(zip(labels, chances, strict=True))
     if not std:
         return {"prediction": estimator.predict(X)}
+    if not estimator._evidence:
+        raise ValueError("--std needs a model that knows its error bars: fit keeps them for up to 5,000 rows")
     mean, deviation = estimator.predict(X, return_std=True)
     return {"prediction": mean, "standard_deviation": deviation}
 

@@ -19,8 +19,9 @@ from rich.console import Console
 from rich.table import Table
 
 from gyrfalcon.estimators.interrupts import Interrupted
+from gyrfalcon_command import INTERRUPTED, INTERRUPTION
 
-FAILED, INTERRUPTED = 1, 130
+FAILED = 1
 DEBUG = "GYRFALCON_DEBUG"
 
 
@@ -33,7 +34,7 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
             with _warnings_as_notes():
                 command(*args, **kwargs)
         except (KeyboardInterrupt, Interrupted):
-            raise _failure("interrupted, nothing was written", INTERRUPTED) from None
+            raise _failure(INTERRUPTION, INTERRUPTED) from None
         except BrokenPipeError:  # whoever read the output has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         except (ValueError, TypeError, OSError, ImportError) as error:
@@ -59,7 +60,9 @@ def _failure(words: str, code: int = FAILED) -> typer.Exit:
 
 def _words(error: BaseException) -> str:
     """What an error says, on one line, without what Python adds to it."""
-    text = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.strerror else str(error)
+    text = str(error)
+    if isinstance(error, OSError) and error.strerror:
+        text = error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
     return " ".join(text.split()) or type(error).__name__
 
 

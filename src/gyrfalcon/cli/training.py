@@ -89,6 +89,8 @@ def _in_memory(request: Request) -> Trained:
     column = read_target(columns, request.target)
     task = task_of(column) if request.task is Task.auto else request.task.value
     y = values_of(column, task)
+    if task == "classification" and (y == y[0]).all():
+        raise ValueError(f"the target {request.target!r} has one class only, {y[0]}: a classifier needs two")
     if request.task is Task.auto:
         note(f"{request.target!r} is taken as a {task}: if it is not, say so with --task")
     if unknown := [name for name in request.drop if name not in columns]:
@@ -123,28 +125,28 @@ def _estimator(request: Request, task: str, shape: tuple[int, ...], classes: int
 
 
 def _split(rows: Array, y: Array, task: str, request: Request) -> tuple[Array, Array]:
+    """Rows to fit and rows to test, with as much of each class as may be; a class of one row is there to be learned."""
     count = round(request.test_fraction * len(rows))
     if count == 0 or len(rows) - count < 2:
         if request.test_fraction > 0:
             note(f"{len(rows)} rows are too few to set some aside for a test")
         return rows, rows[:0]
-    strata = None
+    strata, alone = None, rows[:0]
     if task == "classification":
-        sizes = np.unique(y, return_counts=True)[1]
-        strata = y if sizes.min() > 1 and len(sizes) <= min(count, len(rows) - count) else None
-    kept, held = train_test_split(rows, test_size=count, random_state=request.seed, stratify=strata)
-    return np.sort(kept), np.sort(held)
+        _, places, sizes = np.unique(y, return_inverse=True, return_counts=True)
+        alone, rows = rows[sizes[places] == 1], rows[sizes[places] > 1]
+        count = min(count, len(rows) // 2)
+        strata = y[rows] if count >= (sizes > 1).sum() else None
+    if count:
+        rows, held = train_test_split(rows, test_size=count, random_state=request.seed, stratify=strata)
+    return np.sort(np.concatenate([rows, alone])), np.sort(held) if count else rows[:0]
 
 
 def _streamed(request: Request) -> Trained:
     """The file in passes: numbers only, and the last rows to test with."""
     if request.categorical or request.delimiter:
         raise ValueError("--categorical and --delimiter do not go with files that are read in passes: see --no-stream")
-    features = None
-    if request.drop:
-        names = gf.data.open(request.data, target=request.target).X.names or ()
-        features = [name for name in names if name not in request.drop]
-    table = gf.data.open(request.data, target=request.target, features=features)
+    table = gf.data.open(request.data, target=request.target, drop=request.drop)
     assert table.y is not None
     X, y = table.X, table.y
     kind = "category" if y.dtype.kind in "OU" else "number"

@@ -45,6 +45,7 @@ def open(
     target: Any = None,
     weight: Any = None,
     features: Any = None,
+    drop: Sequence[Any] = (),
     dtype: Any = np.float32,
     cache: str | os.PathLike[str] | None = None,
 ) -> Table:
@@ -65,6 +66,8 @@ def open(
         The column of the weights of rows.
     features : sequence of str or int, optional
         The columns to predict from; all others if not given.
+    drop : sequence of str or int
+        Columns that are to be left out, where `features` are not given.
     dtype : numpy.float32 or numpy.float64
         Of features, weights and those targets that are not whole numbers or text.
     cache : path, optional
@@ -82,7 +85,7 @@ def open(
     """
     outputs = [] if target is None else [target] if isinstance(target, str | int) else list(target)
     without = [*outputs, *([] if weight is None else [weight])]
-    source = _source(data, features, without, dtype, cache)
+    source = _source(data, features, [*without, *drop], dtype, cache)
     if len(source) == 0:
         raise ValueError(f"{source.where} has no rows")
     if source.shape[1] == 0:

@@ -83,21 +83,22 @@ def confusion(counts: Array, names: list[str]) -> str:
     if len(names) > MOST_NUMBERED:
         return _shades(shares)
     few = len(names) <= MOST_LARGE
-    heads = "".join(f'<th title="{escape(name)}">{escape(short(name, 14 if few else 8))}</th>' for name in names)
+    heads = "".join(f'<th title="{escape(name)}"><span>{escape(short(name, 14))}</span></th>' for name in names)
+    kind = " few" * few + " upright" * (not few and max(map(len, names)) > 3)
     body = "".join(
         f'<tr><th class="words" title="{escape(name)}">{escape(short(name, 14))}</th>'
         + "".join(_cell(count, part) for count, part in zip(counts[row], shares[row], strict=True))
         + "</tr>"
         for row, name in enumerate(names)
     )
-    return f'<div class="scroll"><table class="cells{" few" * few}"><tr><th></th>{heads}</tr>{body}</table></div>'
+    return f'<div class="scroll"><table class="cells{kind}"><tr><th></th>{heads}</tr>{body}</table></div>'
 
 
 def _cell(count: int, part: float) -> str:
     if not count:
         return "<td></td>"
     # Roots, so that single errors stay visible.
-    return f'<td style="background:color-mix(in srgb,var(--ours) {70 * np.sqrt(part):.0f}%,transparent)">{count}</td>'
+    return f'<td style="background:color-mix(in srgb,var(--cell) {70 * np.sqrt(part):.0f}%,transparent)">{count}</td>'
 
 
 def _shades(shares: Array) -> str:

@@ -29,8 +29,8 @@ def data(evidence: Evidence) -> Section:
     about["Features"] = f"{len(evidence.names):,}"
     if sparse.issparse(evidence.points):
         about["Stored entries"] = share(evidence.points.nnz / max(1, np.prod(evidence.points.shape)))
-    gaps = missing(evidence.X)
-    about["Missing values"] = f"{gaps:,}" if gaps else "none"
+    if gaps := missing(evidence.X):  # of a table, they may have been filled before
+        about["Missing values"] = f"{gaps:,}"
     about["Classes" if evidence.classes else "Targets"] = f"{len(evidence.outputs):,}"
     drawn = (
         [_classes(evidence)] if evidence.classes else [_targets(evidence, i) for i in range(len(evidence.outputs))[:3]]
@@ -45,7 +45,7 @@ def _features(evidence: Evidence) -> str:
         caption += (
             f" {len(rows)} of {len(evidence.names):,} features{'' if evidence.relevance is None else ', by relevance'}."
         )
-    return page.figure("Features", page.table(["", "least", "median", "most", "deviation"], rows), caption)
+    return page.figure("Features", page.table(["", "least", "median", "most", "spread"], rows), caption)
 
 
 def missing(X: Any) -> int:

@@ -98,7 +98,9 @@ def _inner(values: Array) -> Scale:
 
 def _groups(values: Array) -> list[Array]:
     """Rows in groups of about the same size, by value; equal values stay together."""
-    count = int(np.clip(len(values) // 8, 1, GROUPS))
-    edges = np.unique(np.quantile(values, np.linspace(0, 1, count + 1)[1:-1]))
-    places = np.searchsorted(edges, values, side="right")
+    different, places = np.unique(values, return_inverse=True)
+    if len(different) > GROUPS:
+        count = int(np.clip(len(values) // 8, 1, GROUPS))
+        edges = np.unique(np.quantile(values, np.linspace(0, 1, count + 1)[1:-1]))
+        places = np.searchsorted(edges, values, side="right")
     return [np.flatnonzero(places == place) for place in np.unique(places)]

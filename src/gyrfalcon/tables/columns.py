@@ -51,7 +51,7 @@ class Column:
     def as_days(self) -> Array:
         """Days since 1970, also of text such as 2026-11-16 or 2026-11-16T08:30."""
         if self.kind == "category":
-            return self._parsed(lambda text: float(_days(np.array(text, dtype="datetime64[us]"))), "dates")
+            return self._parsed(lambda text: float(_days(np.array(text, dtype="datetime64"))), "dates")
         if self.kind not in ("date", "empty"):
             raise ValueError(f"column {self.name!r} holds {self.kind}s and was to hold dates")
         return self.values
@@ -61,7 +61,9 @@ class Column:
         for row, text in enumerate(self.values):
             try:
                 out[row] = np.nan if text is None else parse(text)
-            except ValueError:
+                if np.isinf(out[row]):
+                    raise ValueError
+            except (ValueError, OverflowError):
                 raise ValueError(f"column {self.name!r} was to hold {what}, but row {row} holds {text!r}") from None
         return out
 
@@ -93,6 +95,16 @@ def check_names(names: Sequence[str], where: str) -> None:
     if len(set(names)) < len(names):
         repeated = next(name for place, name in enumerate(names) if name in names[:place])
         raise ValueError(f"{where} has several columns called {repeated!r}: rename them")
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first of them, with quotation marks where spaces would not be seen.
+
+    >>> listed(["x", " y", *map(str, range(9))])
+    "x, ' y', 0, 1, 2, 3, 4, 5 and 3 more"
+    """
+    shown = ", ".join(name if name and name == name.strip() else repr(name) for name in names[:8])
+    return shown + (f" and {len(names) - 8:,} more" if len(names) > 8 else "")
 
 
 def as_column(name: str, cells: Any) -> Column:
@@ -135,7 +147,7 @@ def _of_arrow(name: str, cells: Any) -> Any:
     if types.is_null(kind):
         return np.full(len(cells), np.nan)
     if types.is_date(kind) or types.is_timestamp(kind):
-        return cells.cast(pa.timestamp("us"), safe=False).to_numpy()
+        return cells.to_numpy()
     if types.is_time(kind):
         return cells.cast(pa.time64("us"), safe=False).cast(pa.int64()).cast(pa.float64()).to_numpy() / 1e6
     if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
@@ -186,9 +198,10 @@ def _naive(value: Any) -> Any:
 
 
 def _days(array: Array) -> Array:
-    """Days of datetime64 or timedelta64, NaN for NaT."""
-    unit = "datetime64[us]" if array.dtype.kind == "M" else "timedelta64[us]"
-    return np.where(np.isnat(array), np.nan, array.astype(unit).astype(np.int64) / DAY)
+    """Days of datetime64 or timedelta64, NaN for NaT; whole days first, which do not overflow."""
+    whole = array.astype(f"{array.dtype.kind}8[D]")
+    rest = (array - whole).astype("m8[us]")
+    return np.where(np.isnat(array), np.nan, whole.astype(np.int64) + rest.astype(np.int64) / DAY)
 
 
 def _text(value: float, kind: str) -> str | None:

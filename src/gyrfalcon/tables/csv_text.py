@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import re
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ def read_csv(path: Path, delimiter: str | None, most_columns: int) -> dict[str, 
     delimiter = sniff(head) if delimiter is None else {"tab": "\t", "\\t": "\t"}.get(delimiter, delimiter)
     if len(delimiter) != 1:
         raise ValueError(f"delimiter must be one character or 'tab', got {delimiter!r}")
+    head = head.lstrip("\r\n")
     width = _widths(head, delimiter)[0]
     if width > most_columns:
         raise ValueError(f"{path} has {width:,} columns, and tables have at most {most_columns:,}")
@@ -60,7 +62,7 @@ def _head(path: Path) -> str:
         with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
             content = file.readline(LONGEST) + file.read(HEAD)
             more = bool(file.read(1))
-    except (gzip.BadGzipFile, EOFError) as error:
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise ValueError(f"{path} cannot be read as gzip: {error}") from error
     if not content.strip():
         raise ValueError(f"{path} is empty")

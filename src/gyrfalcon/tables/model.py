@@ -87,6 +87,7 @@ class TableModel(Savable, BaseEstimator):  # type: ignore[misc]
         preprocessor = TablePreprocessor() if self.preprocessor is None else clone(self.preprocessor)
         X = preprocessor.fit_transform(others if kept.all() else rows_of(others, np.flatnonzero(kept)))
         self.estimator_ = self._estimator(task, X, y).fit(X, y)
+        self.estimator_._target_names = [target]
         self.preprocessor_, self.task_, self.target_ = preprocessor, task, target
         self.skipped_ = int((~kept).sum())
         return self

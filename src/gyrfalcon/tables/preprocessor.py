@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Mapping
 from typing import Any, Self
@@ -12,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gyrfalcon.persistence import Savable, State
 
-from .columns import Array, Column, as_column, is_table, named_columns
+from .columns import Array, Column, as_column, is_table, listed, named_columns
 from .rules import CategoryRule, DateRule, NumberRule, Rule
 
 _TYPES = ("float32", "float64")
@@ -105,7 +106,7 @@ class TablePreprocessor(Savable, TransformerMixin, BaseEstimator):  # type: igno
         self._check_parameters()
         columns = self._columns(X, reset=True)
         if unknown := [name for name in self.categorical if name not in columns]:
-            raise ValueError(f"categorical: there is no column {unknown[0]!r}, there are {', '.join(columns)}")
+            raise ValueError(f"categorical: there is no column {unknown[0]!r}, there are {listed(list(columns))}")
         if (rows := len(next(iter(columns.values())))) < 2:
             raise ValueError(f"the table has {'one sample' if rows else 'no rows'}: rules need at least two rows")
         rules: list[Rule] = []
@@ -135,7 +136,7 @@ class TablePreprocessor(Savable, TransformerMixin, BaseEstimator):  # type: igno
         columns = self._columns(X, reset=False)
         if absent := [rule.name for rule in self.rules_ if rule.name not in columns]:
             more = f" and {len(absent) - 1} more that the fit had" if len(absent) > 1 else ", which the fit had"
-            raise ValueError(f"the table has no column {absent[0]!r}{more}: it has {_listed(list(columns))}")
+            raise ValueError(f"the table has no column {absent[0]!r}{more}: it has {listed(list(columns))}")
         rows = len(next(iter(columns.values())))
         out = np.empty((rows, sum(len(rule.kept) for rule in self.rules_)), dtype=self.dtype)
         unseen, at = [], 0
@@ -173,7 +174,7 @@ class TablePreprocessor(Savable, TransformerMixin, BaseEstimator):  # type: igno
         if is_table(X):
             columns = named_columns(X)
             if not columns:
-                raise ValueError("the table has no columns")
+                raise ValueError("the table has no columns to predict from")
             if reset:
                 self.n_features_in_, self.feature_names_in_ = len(columns), np.array(list(columns), dtype=object)
             return columns
@@ -209,9 +210,12 @@ def _why_dropped(column: Column) -> str:
     if column.kind == "empty":
         return "no row holds a value"
     if column.kind == "category" and len(set(column.values)) > 1:
-        return f"text that is different in nearly every row, {len(set(column.values)):,} in {len(column.values):,}"
+        count, rows = len(set(column.values)), len(column.values)
+        return f"text that is different in nearly every row, {count:,} in {rows:,}, such as {_example(column)!r}"
     return "every row holds the same"
 
 
-def _listed(names: list[str]) -> str:
-    return ", ".join(names[:8]) + (f" and {len(names) - 8:,} more" if len(names) > 8 else "")
+def _example(column: Column) -> str:
+    """A text that is no number if there is one: it may be why a column of numbers is none."""
+    present = [text for text in column.values if text is not None]
+    return str(next((text for text in present if not re.fullmatch(r"[-+.\deE]+", text)), present[0]))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .columns import Array, Column, as_column
+from .columns import Array, Column, as_column, listed
 
 TASKS = ("regression", "classification")
 FEW_NUMBERS = 10  # different whole numbers that are taken as classes
@@ -16,8 +16,7 @@ MANY_TEXTS = 100  # different texts that are too many for classes, if most occur
 def read_target(table: dict[str, Any], name: str) -> Column:
     """The column of a table that is to be predicted."""
     if name not in table:
-        names = ", ".join(list(table)[:8]) + (f" and {len(table) - 8:,} more" if len(table) > 8 else "")
-        raise ValueError(f"there is no column {name!r} to predict: the columns are {names}")
+        raise ValueError(f"there is no column {name!r} to predict: the columns are {listed(list(table))}")
     column = as_column(name, table[name])
     if len(column.values) == 0:
         raise ValueError("the table has no rows")
@@ -60,8 +59,13 @@ def values_of(column: Column, task: str) -> Array:
         return column.as_numbers()[~column.missing]
     if column.kind == "boolean":
         return present.astype(bool)
-    if column.kind == "number" and (present == np.floor(present)).all() and np.abs(present).max() < 2**53:
-        return present.astype(np.int64)
+    if column.kind == "number":
+        if (fractions := present != np.floor(present)).any():
+            raise ValueError(
+                f"the target {column.name!r} holds fractions such as {present[fractions][0]}, and classes are whole "
+                "numbers or text: choose regression"
+            )
+        return present.astype(np.int64) if np.abs(present).max() < 2**53 else present
     return present
 
 
