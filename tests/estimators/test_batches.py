@@ -67,3 +67,22 @@ def test_a_model_of_batches_is_saved(tmp_path):
     np.testing.assert_array_equal(gf.load(tmp_path / "model.safetensors").predict(X), model.predict(X))
     with pytest.raises(ValueError, match="return_std"):
         model.predict(X, return_std=True)
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_float32_with_large_coefficients_is_as_good_as_float64(outputs):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-3, 3, size=(4000, 1))
+    scales = 100.0 ** np.arange(outputs)
+    Y = (np.sin(3 * X) + 0.1 * rng.standard_normal((4000, outputs))) * scales
+    Y = Y[:, 0] if outputs == 1 else Y
+    errors = {}
+    for dtype in (np.float32, np.float64):
+        parts = [(X[i : i + 200].astype(dtype), Y[i : i + 200].astype(dtype)) for i in range(0, 4000, 200)]
+        model = gf.KernelRegressor(gf.kernels.Gaussian(2.0), penalty=1e-10, n_centers=100, random_state=0)
+        model.fit_stream(parts, first_rows=1000)
+        assert np.linalg.norm(model.coefficients_) > 1e6
+        np.testing.assert_allclose(model.record_.objective, 0.01 / (0.51 - 0.01), rtol=0.3)
+        found = model.predict(X.astype(dtype)).reshape(4000, -1)
+        errors[dtype] = np.sqrt(np.mean((found - np.sin(3 * X) * scales) ** 2, axis=0)) / scales
+    np.testing.assert_allclose(errors[np.float32], errors[np.float64], rtol=0.05)

@@ -13,7 +13,7 @@ import gyrfalcon as gf
 from gyrfalcon import KernelMatrix
 from gyrfalcon import kernels as gk
 from gyrfalcon.data import ArraySource
-from gyrfalcon.solvers import LeastSquares, eigenpro, eigenpro_stream
+from gyrfalcon.solvers import LeastSquares, eigenpro, eigenpro_stream, falkon
 from reference import RADIAL, descent, relative_error, ridge
 from reference import kernels as oracle
 
@@ -262,6 +262,23 @@ def test_a_snapshot_is_resumed_bit_for_bit(centres):
         assert torch.equal(whole.coefficients, other.coefficients)
         assert whole.record.residuals == other.record.residuals
         assert whole.record.objective == other.record.objective
+
+
+def test_float32_does_not_wreck_a_start_with_large_coefficients():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-3, 3, size=(1500, 1)).astype(np.float32)
+    Y = torch.from_numpy((np.sin(3 * X) + 0.1 * rng.normal(size=X.shape)).astype(np.float32))
+    kernel = gk.Gaussian(2.0)
+    made = LeastSquares(KernelMatrix(kernel, X, X[:100]), Y, 1e-10, intercept=True)
+    start = falkon(made)
+    assert float(start.coefficients.norm()) > 1e5
+    kept = []
+    options = {"start": start.coefficients, "tolerance": 0.0, "max_iterations": 4}
+    solution = eigenpro(made, keep=lambda take: kept.append(take()), **options)
+    values = oracle.dense(kernel, X.astype(float), X[:100].astype(float)) @ solution.coefficients.numpy()
+    assert np.std(values + solution.intercept.numpy() - np.sin(3 * X)) < 0.05
+    again = eigenpro(made, resume=kept[1], **{**options, "start": None})
+    assert torch.equal(again.coefficients, solution.coefficients)
 
 
 def test_sparse_points_and_rows_that_are_read_in_chunks():

@@ -30,8 +30,8 @@ from gyrfalcon.losses import Loss, Squared
 from gyrfalcon.matrix import KernelMatrix
 from gyrfalcon.persistence import Savable, State, pack_points, unpack_points
 from gyrfalcon.solvers import LeastSquares, Record, Risk, Solution, automatic
-from gyrfalcon.solvers.falkon import ROUNDING_SHARE
 from gyrfalcon.solvers.problem import as_numpy
+from gyrfalcon.solvers.rounding import drowned
 from gyrfalcon.tuning import Grid, Trace
 from gyrfalcon.tuning.rows import Data
 from gyrfalcon.tuning.settings import read as tuning_settings
@@ -357,9 +357,8 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
 
     def _needs_float64(self, coefficients: Array) -> bool:
         """Whether large coefficients make the rounding of float32 entries of K visible beside the model's own error."""
-        noise = torch.finfo(torch.float32).eps * np.linalg.norm(coefficients / self._unit(), axis=0)
-        error = np.sqrt(self.record_.objective) if hasattr(self, "record_") else 0.0
-        return bool((noise > ROUNDING_SHARE * error).any())
+        objective = self.record_.objective if hasattr(self, "record_") else []
+        return drowned(coefficients / self._unit(), np.array(objective or [0.0]), 1.0)
 
     def _unit(self) -> Any:
         """What one is, for the solver, in units of the targets."""

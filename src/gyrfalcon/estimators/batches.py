@@ -28,7 +28,7 @@ def fit_batches(estimator: Any, batches: Iterable[tuple[Any, Any]], first_rows: 
     head = next(stream, None)
     if head is None:
         return
-    coefficients = estimator.coefficients_
+    coefficients, unit = estimator.coefficients_, estimator._unit()
     with Bar("fit", verbose=bool(estimator.verbose)) as bar:
 
         def show(step: Step) -> bool:
@@ -39,11 +39,11 @@ def fit_batches(estimator: Any, batches: Iterable[tuple[Any, Any]], first_rows: 
             estimator.kernel_,
             estimator.centers_,
             _residual_targets(estimator, itertools.chain([head], stream)),
-            start=torch.from_numpy(coefficients.reshape(len(coefficients), -1)),
+            start=torch.from_numpy(coefficients.reshape(len(coefficients), -1) / unit),
             callback=show,
             memory_budget=estimator.memory_budget,
         )
-    estimator.coefficients_ = solution.coefficients.cpu().numpy().reshape(coefficients.shape)
+    estimator.coefficients_ = (solution.coefficients.cpu().numpy() * unit).reshape(coefficients.shape)
     reason = f"kernel, centres and a first model come from the first {_rows(X)} rows"
     estimator.record_ = dataclasses.replace(solution.record, reason=reason)
     estimator.n_iter_ = solution.record.iterations
@@ -51,11 +51,11 @@ def fit_batches(estimator: Any, batches: Iterable[tuple[Any, Any]], first_rows: 
 
 
 def _residual_targets(estimator: Any, batches: Iterable[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
-    """Batches as the solver takes them: targets in the estimator's coding, less the intercept, which stays."""
+    """Batches as the solver takes them: targets in the estimator's coding and unit, less the intercept, which stays."""
     C = estimator.centers_
     for X, y in batches:
         points = as_kind(estimator._read(X, reset=False), C)
-        targets = estimator._coded(y, points.shape[0]) - np.atleast_1d(estimator.intercept_)
+        targets = (estimator._coded(y, points.shape[0]) - np.atleast_1d(estimator.intercept_)) / estimator._unit()
         yield points, torch.from_numpy(targets).to(device_of(C), torch_dtype(C))
 
 

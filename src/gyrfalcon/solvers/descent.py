@@ -96,7 +96,10 @@ class Descent:
         like: dict[str, Any] = {"dtype": torch.float64, "device": K.device}
         p, (n, t) = K.shape[1], Y.shape
         beta = torch.zeros(p, t, **like) if start is None else start.detach().to(**like).clone()
-        intercept = self.problem.mean.to(**like)[None].clone()
+        intercept = self.problem.mean
+        if start is not None:  # the best one for it
+            intercept = self.problem.finish(as_numpy(beta), self.problem.sides[1])[1]
+        intercept = intercept.to(**like)[None].clone()
         state = State(beta, intercept, *(torch.zeros(rows, t, **like) for rows in (n, p, 1)))
         for batch in range(len(self.batches)):
             self._meet(state, batch)

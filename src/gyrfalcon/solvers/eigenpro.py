@@ -16,10 +16,10 @@ from gyrfalcon.matrix import KernelMatrix
 from .descent import Descent, State
 from .interpolation import Interpolation
 from .problem import Array, LeastSquares, as_numpy
-from .projection import project_with
+from .projection import checked_projection, project_with
+from .rounding import drowns
 from .solution import Callback, Keep, Record, Snapshot, Solution, Step
 
-PROJECTIONS = ("auto", "exact", "inexact")
 PATIENCE = 5  # epochs without a residual smaller by a thousandth after which rounding, or conflict, is what is left
 
 
@@ -56,7 +56,8 @@ def eigenpro(
     max_iterations : int
         Epochs: how often every row is visited.
     start : tensor of shape (m, t), optional
-        Coefficients to begin from.
+        Coefficients to begin from; if they are so large that float32 entries of K are not enough for them, float64
+        ones are made.
     callback : callable (Step) -> bool, optional
         Called after each epoch; True ends the solve. Residuals and objective of a step are those of the rows when they
         were visited, so they lag behind its solution.
@@ -99,6 +100,10 @@ def eigenpro(
         raise ValueError("weights: eigenpro takes none where all points are centres: drop them, or choose falkon")
     if start is not None and tuple(start.shape) != (K.shape[1], problem.Y.shape[1]):
         raise ValueError(f"start must have shape {(K.shape[1], problem.Y.shape[1])}, got {tuple(start.shape)}")
+    wide = start is not None and drowns(problem, start) if resume is None else resume[0]["float64"]
+    if wide and K.dtype == torch.float32:
+        problem = problem.widened() or problem
+        K = problem.K
     with problem.timed("precondition"):
         run: _Run
         if K.C is K.X:
@@ -263,6 +268,7 @@ def _iterate(
             break
         if keep is not None:
             facts = {"residuals": list(residuals), "values": list(values), "objective": objective.tolist()}
+            facts |= {"float64": problem.K.dtype == torch.float64}
             keep(partial(lambda facts: (facts, run.arrays()), facts))
     record = Record(
         solver="eigenpro",
@@ -285,12 +291,6 @@ def check_kernel(K: KernelMatrix) -> None:
         raise ValueError(f"kernel: {K.kernel!r} is not positive definite, which eigenpro needs: choose another")
     if min(K.shape) == 0:
         raise ValueError(f"K must have rows and centres, got shape {K.shape}")
-
-
-def checked_projection(value: str) -> str:
-    if value not in PROJECTIONS:
-        raise ValueError(f"projection must be one of {PROJECTIONS}, got {value!r}")
-    return value
 
 
 def checked_count(value: Any, name: str) -> int | None:

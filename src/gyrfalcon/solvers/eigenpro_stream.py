@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -13,9 +14,11 @@ from gyrfalcon.kernels import Kernel
 from gyrfalcon.matrix import KernelMatrix
 
 from .eigenfunctions import SHARE
-from .eigenpro import check_kernel, checked_count, checked_projection
+from .eigenpro import check_kernel, checked_count
 from .network import Network
-from .projection import project_with
+from .problem import Array, LeastSquares, as_numpy
+from .projection import checked_projection, project_with
+from .rounding import drowns
 from .solution import Callback, Record, Solution, Step
 
 FORGETTING = 3  # of t iterates, the average gives the i-th a weight like i³: early ones do not linger
@@ -51,7 +54,8 @@ def eigenpro_stream(
     batches : iterable of (X, Y)
         X like C, Y of shape (rows,) or (rows, t) and of the type of X. Some hundred rows each are best.
     start : tensor of shape (p, t), optional
-        Coefficients to begin from.
+        Coefficients to begin from; if they are so large that float32 entries of K are not enough for them, float64
+        ones are made.
     callback : callable (Step) -> bool, optional
         Called after each batch; True ends the fit. Residual and objective are those of the batch before its step.
     projection, projection_epochs, sample_size, n_functions, random_state
@@ -77,6 +81,7 @@ def eigenpro_stream(
     sample, functions = checked_count(sample_size, "sample_size"), checked_count(n_functions, "n_functions")
     checked_count(projection_epochs, "projection_epochs")
     run: _Stream | None = None
+    wide = False
     residuals: list[float] = []
     values: list[float] = []
     for X, Y in batches:
@@ -86,6 +91,12 @@ def eigenpro_stream(
         targets = as_vectors(Y, "Y", K.shape[0], K.dtype, K.device).detach().double()
         if run is None:
             check_kernel(K)
+            _check_start(start, K.shape[1], targets.shape[1])
+            wide = start is not None and drowns(LeastSquares(K, targets, 0.0), start)
+        elif targets.shape[1] != run.beta.shape[1]:
+            raise ValueError(f"Y has {targets.shape[1]} columns but those before had {run.beta.shape[1]}")
+        K = K.widened() if wide else K
+        if run is None:
             project = project_with(K, projection, projection_epochs, random_state)
             network = Network(
                 K,
@@ -97,8 +108,6 @@ def eigenpro_stream(
                 seed=random_state,
             )
             run = _Stream(network, start, targets.shape[1])
-        elif targets.shape[1] != run.beta.shape[1]:
-            raise ValueError(f"Y has {targets.shape[1]} columns but those before had {run.beta.shape[1]}")
         residual, value = run.learn(K.X, targets)
         residuals.append(residual)
         values.append(value)
@@ -112,24 +121,29 @@ def eigenpro_stream(
         residuals=residuals,
         message=f"learned from {len(residuals)} batches",
         jitter=run.network.project.jitter,
+        objective=run.objective.tolist(),
         objective_history=values,
         reason=f"eigenpro 3, {run.network.project.name} projection, streamed",
     )
     return Solution(*run.solution()(), record)
 
 
+def _check_start(start: Tensor | None, *shape: int) -> None:
+    if start is not None and tuple(start.shape) != shape:
+        raise ValueError(f"start must have shape {shape}, got {tuple(start.shape)}")
+
+
 class _Stream:
-    """The iterate and the average of those so far."""
+    """The iterate, the average of those so far, and that of their mean squares on batches they had not seen."""
 
     def __init__(self, network: Network, start: Tensor | None, outputs: int):
         p, device = network.K.shape[1], network.K.device
         self.network, self.steps, self.steepest = network, 0, 0.0
         self.beta = torch.zeros(p, outputs, dtype=torch.float64, device=device)
         if start is not None:
-            if tuple(start.shape) != (p, outputs):
-                raise ValueError(f"start must have shape {(p, outputs)}, got {tuple(start.shape)}")
             self.beta += start.detach().to(self.beta)
         self.average = self.beta.clone()
+        self.objective: Array = np.zeros(outputs)
         self._none = torch.zeros(1, outputs, dtype=torch.float64, device=device)
 
     def learn(self, X: Any, Y: Tensor) -> tuple[float, float]:
@@ -142,7 +156,9 @@ class _Stream:
             theta, _ = network.direction(*network.gradient(block, gaps))
             self.beta -= theta / (self.steepest * len(Y))
         self.steps += 1
-        self.average += (FORGETTING + 1) / (self.steps + FORGETTING) * (self.beta - self.average)
+        share = (FORGETTING + 1) / (self.steps + FORGETTING)
+        self.average += share * (self.beta - self.average)
+        self.objective += share * (as_numpy(gaps.square().mean(0)) - self.objective)
         size = float(Y.norm())
         error = float(gaps.norm())
         return error / size if size else error, error**2 / len(Y)

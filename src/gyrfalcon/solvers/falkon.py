@@ -18,6 +18,7 @@ from gyrfalcon.matrix import KernelMatrix
 from . import rates
 from .features import KEPT_JITTER, excess, whitened_rows
 from .problem import LeastSquares, Problem, as_numpy, features_of, noise_floor
+from .rounding import drowned
 from .solution import Callback, Keep, Record, Snapshot, Solution, Step
 
 Array = np.ndarray[Any, Any]
@@ -25,7 +26,6 @@ Array = np.ndarray[Any, Any]
 
 MANY_ROWS = 4  # times as many as are sampled for the preconditioner, at least
 MANY_ITERATIONS = 12  # without such a sample, at least: it may cost some where there are few
-ROUNDING_SHARE = 0.1  # of a model's error that float32 entries of K may cause: half a percent once squares are added
 
 # With an intercept, constants that are nearly of the form Kβ cost nearly nothing. The preconditioner leaves them this
 # part of their weight: less would amplify the rounding of products with K, which is not free of a constant.
@@ -216,8 +216,8 @@ def falkon(
     )
     beta = coefficients(result.solution)
     left = max_iterations - result.iterations
-    drowned = bool(result.rounded.any()) or _drowned(beta, result.values[-1], equations.scale)
-    if K.dtype == torch.float32 and drowned and left > 2 * WINDOW and not stopped:
+    rounds = bool(result.rounded.any()) or drowned(beta, result.values[-1], equations.scale)
+    if K.dtype == torch.float32 and rounds and left > 2 * WINDOW and not stopped:
         wider = in_float64(_Histories(result.residuals, result.values), torch.from_numpy(beta), None)
         if wider is not None:
             return wider
@@ -278,9 +278,3 @@ def _message(result: CGResult) -> str:
     if result.rounded.any():
         return f"rounding stopped progress after {result.iterations} iterations"
     return "the objective has settled" if result.converged.all() else f"stopped after {result.iterations} iterations"
-
-
-def _drowned(beta: Array, values: Array, scale: float) -> bool:
-    """Whether rounding of float32 entries of K, ε‖β‖ in predictions, is a visible part of the error they have."""
-    noise = torch.finfo(torch.float32).eps * scale * np.linalg.norm(beta, axis=0)
-    return bool((noise > ROUNDING_SHARE * np.sqrt(np.maximum(values, 0.0))).any())

@@ -14,6 +14,7 @@ from gyrfalcon.matrix import KernelMatrix
 from .interpolation import Interpolation
 from .problem import as_numpy, noise_floor
 
+PROJECTIONS = ("auto", "exact", "inexact")
 MOST_FACTORED = 12_000  # centres; k(C, C) of as many takes 1.2 GB, and its factorisation a minute
 
 
@@ -85,6 +86,12 @@ class InexactProjection:
     def _values(self, beta: Tensor) -> Tensor:
         values: Tensor = (self._between @ beta.to(self._between.dtype)).double()
         return values
+
+
+def checked_projection(value: str) -> str:
+    if value not in PROJECTIONS:
+        raise ValueError(f"projection must be one of {PROJECTIONS}, got {value!r}")
+    return value
 
 
 def project_with(K: KernelMatrix, wish: str, epochs: int, seed: int) -> Projection:
