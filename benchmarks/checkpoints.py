@@ -20,7 +20,7 @@ from gyrfalcon import checkpoints
 
 from . import machine, report
 
-KILLS = 5  # for each of the fits: twenty in all
+KILLS = 6  # for each of the fits: twenty and more in all, though one may end before its kill
 EVERY_SECONDS = 0.2  # so that fits of a few seconds are written often
 SIZES = {False: 30_000, True: 2_000}  # rows, quick or not
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.datasets import make_classification
 from sklearn.model_selection import GridSearchCV
 
 import gyrfalcon as gf
@@ -40,6 +41,24 @@ def test_classes_too():
     assert score(tuned, labels) > score(gf.KernelClassifier(tune=None, random_state=0), labels) + 0.03
     for loss in ("logistic", "softmax", "exponential"):
         assert score(gf.KernelClassifier(loss=loss, tune=FEW, random_state=0), labels) > 0.85
+
+
+def test_few_rows_of_many_classes_are_not_called_noise():
+    scores = []
+    for seed in range(3):
+        X, y = make_classification(400, 20, n_informative=5, n_classes=5, random_state=seed)
+        model = gf.KernelClassifier(random_state=0).fit(X[:80], y[:80])
+        scores.append(model.score(X[80:], y[80:]))
+    assert np.mean(scores) > 0.3  # chance is 0.2, an untuned model has 0.39
+
+
+def test_scales_and_noise_suit_many_centers():
+    random = np.random.default_rng(0)
+    X = random.uniform(-1, 1, (6000, 2)).astype(np.float32)
+    y = np.sin(12 * X[:, 0]) * np.cos(9 * X[:, 1]) + 0.1 * random.standard_normal(6000)
+    model = gf.KernelRegressor(random_state=0, n_centers=1000).fit(X[:5000], y[:5000])
+    error = np.mean((model.predict(X[5000:]) - y[5000:]) ** 2)
+    assert error < 0.0115  # the noise alone is 0.01
 
 
 def test_auto_leaves_alone_what_was_set():

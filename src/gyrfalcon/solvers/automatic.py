@@ -16,7 +16,7 @@ from .eigenpro import eigenpro
 from .falkon import falkon, sample_rows
 from .filters import kernel_cg, nu_method, nytro
 from .newton import newton
-from .problem import LeastSquares, Problem, features_of
+from .problem import LeastSquares, Problem, directions_of, features_of
 from .risk import Risk
 from .sgd import sgd
 from .solution import Callback, Keep, Snapshot, Solution
@@ -83,11 +83,12 @@ def falkon_seconds(problem: LeastSquares, max_iterations: int) -> float:
     a_pass = n * m * (kept + output * (outputs - 1)) + rates.PASS
     triangles = 4 * m**2 * (outputs + 3) * rates.flop(m)  # memory, not arithmetic, bounds solves with few columns
     factors = 2 * m**3 * rates.flop(m) + rates.PASS
-    sample = sample_rows(n, m, features, dtype, problem.penalty)
+    directions = directions_of(problem.K)
+    sample = sample_rows(n, m, features, dtype, problem.penalty, directions)
     if sample is not None:
         factors += rates.whitened_gram(sample, m, features) + rates.SAMPLING
-    iterations = rates.iterations(n, m, features, problem.penalty, (sample or 0) // max(1, m))
-    if dtype == torch.float32 and rates.iterations(n, m, features, problem.penalty) > HARD:
+    iterations = rates.iterations(n, m, directions, problem.penalty, (sample or 0) // max(1, m))
+    if dtype == torch.float32 and rates.iterations(n, m, directions, problem.penalty) > HARD:
         iterations *= REFINED
     return 1e-9 * (min(max_iterations, iterations) * (a_pass + triangles) + n * m * (2 * made + filled) + factors)
 
@@ -106,7 +107,7 @@ def solve(
 ) -> Solution:
     """Solve with the named solver; those that do not iterate ignore what is about iterations.
 
-    Those that are stopped early hold out some rows, which the seed decides.
+    The seed decides the order of rows, the samples that eigenpro makes and the rows that those stopped early hold out.
     """
     iterations: dict[str, Any] = {
         "tolerance": tolerance,
@@ -129,7 +130,8 @@ def solve(
     if name in STOPPED_EARLY:
         return STOPPED_EARLY[name](problem, rule, callback=callback)
     if TOLERANCE[name] > 0:
-        return SOLVERS[name](problem, start=None if start is None else start[0], **iterations)
+        drawn = {"random_state": seed} if name == "eigenpro" else {}
+        return SOLVERS[name](problem, start=None if start is None else start[0], **iterations, **drawn)
     return SOLVERS[name](problem)
 
 

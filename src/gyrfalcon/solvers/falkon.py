@@ -17,7 +17,7 @@ from gyrfalcon.matrix import KernelMatrix
 
 from . import rates
 from .features import KEPT_JITTER, excess, whitened_rows
-from .problem import LeastSquares, Problem, as_numpy, features_of, noise_floor
+from .problem import LeastSquares, Problem, as_numpy, directions_of, features_of, noise_floor
 from .rounding import drowned
 from .solution import Callback, Keep, Record, Snapshot, Solution, Step
 
@@ -188,7 +188,9 @@ def falkon(
         assert solution is not None
         return solution
     K = problem.K
-    equations = NormalEquations(problem, sample_rows(*K.shape, features_of(K.X), K.dtype, problem.penalty))
+    equations = NormalEquations(
+        problem, sample_rows(*K.shape, features_of(K.X), K.dtype, problem.penalty, directions_of(K))
+    )
     right, u = problem.sides  # made again after a resume too: K may be kept in memory from its second product on
     coefficients = equations.coefficients
 
@@ -261,13 +263,16 @@ class _Histories(NamedTuple):
         return cls(arrays.pop("float32.residuals"), arrays.pop("float32.values")), (facts, arrays)
 
 
-def sample_rows(n: int, m: int, features: float, dtype: torch.dtype, penalty: float) -> int | None:
+def sample_rows(
+    n: int, m: int, features: float, dtype: torch.dtype, penalty: float, directions: float | None = None
+) -> int | None:
     """How many rows to precondition with, if that costs less than the iterations it saves."""
-    plain = rates.iterations(n, m, features, penalty)
+    directions = features if directions is None else directions
+    plain = rates.iterations(n, m, directions, penalty)
     best, most = None, 0.0
     for per_center in rates.SHARE if plain >= MANY_ITERATIONS else ():
         count = per_center * m
-        saved = plain - rates.iterations(n, m, features, penalty, per_center)
+        saved = plain - rates.iterations(n, m, directions, penalty, per_center)
         gain = saved * n * m * rates.entry(features, dtype) - rates.whitened_gram(count, m, features) - rates.SAMPLING
         if n >= MANY_ROWS * count and gain > most:
             best, most = count, gain

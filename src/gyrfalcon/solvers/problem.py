@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,8 +16,9 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
+from gyrfalcon.arrays import to_tensor
 from gyrfalcon.data import Source
-from gyrfalcon.kernels import Kernel
+from gyrfalcon.kernels import Kernel, RadialKernel
 from gyrfalcon.matrix import KernelMatrix
 
 Array = np.ndarray[Any, Any]
@@ -180,3 +182,15 @@ def as_numpy(values: Any) -> Array:
 def features_of(X: Any) -> float:
     """How many features a row has, or of a sparse matrix, how many that are not zero."""
     return float(X.nnz / max(1, X.shape[0])) if sparse.issparse(X) else float(X.shape[1])
+
+
+def directions_of(K: KernelMatrix) -> float:
+    """How many features matter to the kernel: (Σ v)² / Σ v², v the variances of the centres in length scales."""
+    if sparse.issparse(K.C) or not isinstance(K.kernel, RadialKernel):
+        return features_of(K.X)
+    C = to_tensor(K.C).double()
+    scale = torch.as_tensor(K.kernel.length_scale, dtype=C.dtype, device=C.device)
+    v = (C / scale).var(0, correction=0)
+    v = v / v.max()
+    count = float(v.sum() ** 2 / v.square().sum())
+    return count if math.isfinite(count) else features_of(K.X)

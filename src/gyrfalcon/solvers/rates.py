@@ -35,12 +35,13 @@ def whitened_gram(rows: float, m: int, features: float) -> float:
     return rows * m * (entry(features, torch.float64) + STORED) + 2 * rows * m**2 * flop(m)
 
 
-def iterations(n: int, m: int, features: float, penalty: float, per_center: int = 0) -> float:
+def iterations(n: int, m: int, directions: float, penalty: float, per_center: int = 0) -> float:
     """Of Falkon, preconditioned by k(C, C) or by a sample of so many rows to a centre.
 
-    More where the spectrum falls beyond what the centres resolve: with few of them, small penalties and few features.
+    More where the spectrum falls beyond what the centres resolve: with few of them, small penalties and few directions
+    that matter to the kernel.
     """
-    features, growth = max(1.0, features), (n / 5e4) ** 0.12
-    unresolved = 16.5 * np.sqrt(features) * (max(penalty, 1e-12) * m**2) ** -0.31
-    plain = float(np.clip(growth * min(unresolved, 8 + 7200 / features**2), 8, 100))
+    directions, growth = max(1.0, directions), (n / 5e4) ** 0.12
+    unresolved = 16.5 * np.sqrt(directions) * (max(penalty, 1e-12) * m**2) ** -0.31
+    plain = float(np.clip(growth * min(unresolved, 8 + 7200 / directions**2), 8, 100))
     return plain if not per_center else 3 + plain * SHARE[per_center]

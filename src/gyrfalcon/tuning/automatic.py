@@ -23,7 +23,7 @@ from .parameters import POSITIVE, as_array
 from .path import Grid, PenaltyPath, search
 from .rows import Data, noise_of
 from .settings import Tuning
-from .stages import LEAST_NOISE, Run, Sample, tune_best, wide_and_deep
+from .stages import LEAST_NOISE, Run, Sample, by_evidence, tune_best, wide_and_deep
 from .trace import Trace
 from .tuner import Tuned
 
@@ -120,7 +120,8 @@ def learn(
         sample = Sample(few, data.part(JUDGED_ROWS, random), centers, memory_budget)
         tuned, noise = wide_and_deep(kernels, sample, start, fixed, each)
     else:
-        tuned = tune_best([pose(kernel, start) for kernel in kernels], fixed, each)
+        way = by_evidence if left_open and not fixed_penalty else tune_best
+        tuned = way([pose(kernel, start) for kernel in kernels], fixed, each)
         noise = noise_of(tuned.problem)
     if settings.centers:  # last, from length scales that suit the data: from others they may be led astray
         C = centers(min(n_centers, few.points.shape[0]), few)

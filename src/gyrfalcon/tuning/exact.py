@@ -7,6 +7,7 @@ rows by block, so that nothing of the size of K is stored unless it is small.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import threading
 from collections.abc import Callable, Iterator
@@ -106,9 +107,8 @@ class Exact:
                     continue
                 second = torch.stack([seconds[i] for i in others]).sum(0) / left
                 first = torch.stack([firsts[i] for i in others]).sum(0) / left
-                v = torch.cholesky_solve(first, _factor(second, penalty))
-                square = parts[fold].square - 2 * (firsts[fold] * v).sum() + (v * (seconds[fold] @ v)).sum()
-                errors.append(square)
+                v = torch.cholesky_solve(first, factor(second, penalty))
+                errors.append(dataclasses.replace(parts[fold], second=seconds[fold], first=firsts[fold]).squares(v))
                 weight += parts[fold].total
             if not errors:
                 raise ValueError("weights: no row that has any is left on one side of the split")
@@ -130,8 +130,8 @@ class Exact:
         moments, total = pass_.moments(), problem.total_weight
         with torch.enable_grad():
             leaves = _leaves(moments.second, moments.first, torch.tensor(problem.penalty, dtype=torch.float64))
-            factor = _factor(leaves[0], leaves[2])
-            solved = torch.cholesky_solve(leaves[1], factor), torch.cholesky_inverse(factor)
+            root = factor(leaves[0], leaves[2])
+            solved = torch.cholesky_solve(leaves[1], root), torch.cholesky_inverse(root)
         v, inverse = _leaves(*solved)
 
         def error(rows: slice, Z: Tensor) -> Tensor:
@@ -167,6 +167,10 @@ class Moments:
     square: Tensor
     total: float
     rows: Tensor | None  # which, or all
+
+    def squares(self, v: Tensor) -> Tensor:
+        """Σ w (y - zᵀv)², of sums."""
+        return self.square - 2 * (self.first * v).sum() + (v * (self.second @ v)).sum()
 
 
 class Pass:
@@ -310,20 +314,20 @@ def add_up(parts: Iterator[tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
     return totals
 
 
-def _factor(second: Tensor, penalty: Tensor) -> Tensor:
+def factor(second: Tensor, penalty: Tensor) -> Tensor:
     """The lower factor of moments + penalty·I, in reach of autograd."""
     eye = torch.eye(len(second), dtype=second.dtype, device=second.device)
     floor = torch.finfo(second.dtype).eps * float(second.detach().diagonal().sum())
-    factor: Tensor = torch.linalg.cholesky(second + torch.clamp_min(penalty, floor) * eye)
-    return factor
+    root: Tensor = torch.linalg.cholesky(second + torch.clamp_min(penalty, floor) * eye)
+    return root
 
 
 def _statistics(leaves: tuple[Tensor, ...], square: Tensor, total: float) -> Statistics:
     second, first, penalty, trace = leaves
     m, outputs = first.shape
-    factor = _factor(second, penalty)
-    v = torch.cholesky_solve(first, factor)
-    half = torch.linalg.solve_triangular(factor, torch.eye(m, dtype=factor.dtype, device=factor.device), upper=False)
+    root = factor(second, penalty)
+    v = torch.cholesky_solve(first, root)
+    half = torch.linalg.solve_triangular(root, torch.eye(m, dtype=root.dtype, device=root.device), upper=False)
     return Statistics(
         total=total,
         penalty=penalty,
@@ -331,7 +335,7 @@ def _statistics(leaves: tuple[Tensor, ...], square: Tensor, total: float) -> Sta
         norm=v.square().sum() / outputs,
         freedom=m - penalty * half.square().sum(),
         defect=trace - total * second.diagonal().sum(),
-        log_determinant=2 * factor.diagonal().log().sum() + total * (total * penalty).log() - m * penalty.log(),
+        log_determinant=2 * root.diagonal().log().sum() + total * (total * penalty).log() - m * penalty.log(),
     )
 
 

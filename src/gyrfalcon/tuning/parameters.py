@@ -134,5 +134,11 @@ def as_array(value: Any) -> Array:
     return value.detach().cpu().numpy() if isinstance(value, Tensor) else np.asarray(value, dtype=np.float64)
 
 
+def rescaled(kernel: Kernel, factor: float) -> Kernel:
+    """With every length scale times a factor."""
+    values = {n: factor * as_array(v) for n, v in kernel.parameters().items() if _last(n) == "length_scale"}
+    return kernel.with_parameters({name: value.tolist() for name, value in values.items()})
+
+
 def _last(name: str) -> str:
     return name.rpartition(".")[2]

@@ -51,6 +51,9 @@ class Data:
             rows = np.sort(random.choice(n, count, replace=False, shuffle=False))
         else:
             rows = draw((self.weights > 0).astype(float), count, random)
+        return self.at(rows)
+
+    def at(self, rows: Array) -> Data:
         Y = (self.Y[rows] - self.mean) / self.spread
         weights = None if self.weights is None else self.weights[rows]
         return Data(take(self.points, rows), Y, weights, floor=self.floor)

@@ -18,7 +18,8 @@ class Tuning:
     ----------
     objective : "auto", str or Objective
         "auto" is the evidence of a Gaussian process up to 500 rows; of more, generalised cross-validation with few
-        centres, then leave-one-out on few rows that are all centres, and the better of the two by cross-validation.
+        centres, then leave-one-out on few rows that are all centres; the better of the two, its noise and a common
+        factor of its length scales by rows held out of 4,500.
     per_feature : "auto" or bool
         Whether each feature gets a length scale of its own; "auto" where there are 30 rows for each.
     feature_map : bool

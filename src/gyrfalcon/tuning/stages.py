@@ -11,14 +11,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gyrfalcon.arrays import Points
-from gyrfalcon.kernels import Kernel, RadialKernel
+from gyrfalcon.kernels import Kernel
 from gyrfalcon.solvers import LeastSquares
 
 from .exact import Exact
 from .journal import Journal
 from .objectives import GCV, LeaveOneOut, Method, Objective
-from .parameters import as_array
-from .path import cross_validate
+from .optimizers import FAILURES
+from .parameters import as_array, rescaled
+from .path import held_out
 from .rows import EXACT_ENTRIES, Data, noise_of
 from .settings import Tuning
 from .stochastic import Stochastic
@@ -28,10 +29,14 @@ from .tuner import Tuned, tune
 SCREENING = 8  # steps with each of several kernels, before the best goes on alone
 WIDE_ROWS, WIDE_CENTERS = 1500, 150  # what is noise: many rows to a centre
 DEEP_ROWS, DEEP_STEPS = 800, 10  # what is not: every row is a centre
-JUDGED_CENTERS, FOLDS = 300, 3  # by which kernels and noise are chosen at last
+FEW_CENTERS, MANY_CENTERS = 300, 700  # by which kernels are chosen, and at last length scales and noise
+HELD = 0.25  # of the rows, to judge by
 NOTHING, ATTEMPTS = 0.9, 3  # of the variance, if left unexplained, calls for another start; starts in all
+CLEARLY = 0.95  # of the evidence's leave-one-out error, if others have less, is no accident
 STRETCH = 2.0  # of length scales and rows, from one start to the next
-NOISES = np.logspace(-1.5, 1, 11)  # tried then, in units of what was found
+RECALL = 8.0  # times where they started, the longest that length scales are when all rows become centres
+SHORTER, SHORTENINGS = 0.6, 4  # of the length scales found, and so on, while that helps; how often at most
+NOISES = np.logspace(-1.5, 1, 6)  # tried with each, in units of what was found
 LEAST_NOISE = 1e-6  # below, rounding of float32 points decides
 
 
@@ -93,21 +98,47 @@ class Sample(NamedTuple):
     centers: Callable[[int, Data], Points]
     memory_budget: int
 
-    def judge(self, tuned: Tuned, *, fixed_penalty: bool) -> tuple[float, float]:
-        """The least cross-validated error of its kernel, over that of a constant, and the noise that has it.
+    def judge(self, tuned: Tuned, count: int, *, fixed_penalty: bool) -> Judged:
+        """By errors on rows held out, with so many centres, the noise being chosen by them too.
 
         Generalised cross-validation would do for length scales; noise it takes to be too small where there are many
         centres.
         """
         noise = noise_of(tuned.problem)
         noises = np.array([noise]) if fixed_penalty else np.maximum(noise * NOISES, LEAST_NOISE)
-        C = self.centers(JUDGED_CENTERS, self.many)
+        n = self.many.points.shape[0]
+        held = np.random.default_rng(0).permutation(n) < n * HELD
+        C = self.centers(count, self.many.at(np.flatnonzero(~held)))
         problem = self.many.problem(tuned.problem.K.kernel, C, noise, self.memory_budget)
-        penalties = noises / problem.total_weight * FOLDS / (FOLDS - 1)
-        errors = np.nanmean(cross_validate(problem, penalties, FOLDS, np.random.default_rng(0)), axis=0)
+        errors = held_out(problem, noises / problem.total_weight / (1 - HELD), held)
         best = int(np.argmin(errors))
         constant = float(np.mean(problem.value_at_zero)) or 1.0
-        return float(errors[best]) / constant, float(noises[best])
+        return Judged(float(errors[best]) / constant, float(noises[best]), tuned)
+
+
+class Judged(NamedTuple):
+    """An error, over that of a constant, the noise that has it, and what was judged."""
+
+    error: float
+    noise: float
+    tuned: Tuned
+
+
+def by_evidence(candidates: list[LeastSquares], run: Run, per_feature: bool) -> Tuned:
+    """Tune by the evidence, for few rows that are all centres; by leave-one-out errors where that calls signal noise.
+
+    Of few rows of many classes, the evidence may prefer a function of no amplitude at all.
+    """
+    evident = tune_best(candidates, run, per_feature)
+    if run.fixed_kernel:
+        return evident
+    errors = LeaveOneOut()
+    try:
+        cautious = tune_best(candidates, replace(run, objective=errors), per_feature=False)
+        found, least = (errors.evaluate(tuned.problem, run.method).value for tuned in (evident, cautious))
+    except FAILURES:
+        return evident
+    return cautious if least < CLEARLY * found else evident
 
 
 def wide_and_deep(
@@ -116,23 +147,30 @@ def wide_and_deep(
     """Tune on many rows with few centres, then, from there, on few rows that are all centres; keep the better.
 
     The first sees through noise, the second sees detail that few centres cannot follow. Which of them a model with many
-    centres needs is left to cross-validation on more rows than either has. If that finds next to nothing learned, it
+    centres needs is left to rows held out of more than either has, with more centres; both have too few to follow
+    detail as that model can, so shorter length scales are tried as well. If all that finds next to nothing learned, it
     starts again with other and more rows, from smoother functions: noise can lead many length scales astray.
     """
-    found: list[tuple[float, float, Tuned]] = []
+    found: list[Judged] = []
     for attempt in range(ATTEMPTS):
         found += _attempt(kernels, sample, noise, run, per_feature, attempt)
-        if run.fixed_kernel or min(found, key=_error)[0] < NOTHING:
+        if run.fixed_kernel or min(found, key=_error).error < NOTHING:
             break
-        kernels = [_stretched(kernel) for kernel in kernels]
-    _, noise, best = min(found, key=_error)
-    return best, noise
+        kernels = [rescaled(kernel, STRETCH) for kernel in kernels]
+    best = min(found, key=_error)
+    for _ in range(0 if run.fixed_kernel else SHORTENINGS):
+        problem = best.tuned.problem
+        shorter = problem.at(kernel=rescaled(problem.K.kernel, SHORTER), penalty=best.noise / problem.total_weight)
+        other = sample.judge(replace(best.tuned, problem=shorter), MANY_CENTERS, fixed_penalty=run.fixed_penalty)
+        if not other.error < best.error:
+            break
+        best = other
+    return best.tuned, best.noise
 
 
 def _attempt(
     kernels: Sequence[Kernel], sample: Sample, noise: float, run: Run, per_feature: bool, attempt: int
-) -> list[tuple[float, float, Tuned]]:
-    """Errors, noises and what has them."""
+) -> list[Judged]:
     random = np.random.default_rng(attempt)
     growth = int(STRETCH**attempt)
     wide, deep = sample.few.part(growth * WIDE_ROWS, random), sample.few.part(DEEP_ROWS, random)
@@ -140,23 +178,27 @@ def _attempt(
     judge = partial(sample.judge, fixed_penalty=run.fixed_penalty)
     problems = [wide.problem(kernel, C, noise, budget) for kernel in kernels]
     run = replace(run, objective=GCV(), entries=growth * WIDE_ROWS * WIDE_CENTERS)
-    first = tune_best(problems, run, per_feature, judge)
+    first = tune_best(problems, run, per_feature, lambda tuned: judge(tuned, FEW_CENTERS).error)
     if run.fixed_kernel:
-        return [(*judge(first), first)]
-    start = deep.problem(first.problem.K.kernel, None, noise_of(first.problem), budget)
+        return [judge(first, MANY_CENTERS)]
+    start = deep.problem(_recalled(first), None, noise_of(first.problem), budget)
     second = replace(run, objective=LeaveOneOut(), entries=DEEP_ROWS**2)(start, DEEP_STEPS, per_feature=per_feature)
-    return [(*judge(tuned), tuned) for tuned in (first, second)]
+    return [judge(tuned, MANY_CENTERS) for tuned in (first, second)]
 
 
-def _error(found: tuple[float, float, Tuned]) -> float:
-    return found[0]
+def _recalled(tuned: Tuned) -> Kernel:
+    """Its kernel, with features that a few centres had no use for within reach of a gradient again."""
+    kernel, start = tuned.problem.K.kernel, tuned.trace.steps[0].parameters
+    near = {
+        name: np.minimum(as_array(value), RECALL * as_array(start[name])).tolist()
+        for name, value in kernel.parameters().items()
+        if name.rpartition(".")[2] == "length_scale"
+    }
+    return kernel.with_parameters(near)
 
 
-def _stretched(kernel: Kernel) -> Kernel:
-    if not isinstance(kernel, RadialKernel):
-        return kernel
-    scales = STRETCH * as_array(kernel.length_scale)
-    return kernel.with_parameters({"length_scale": scales.tolist()})
+def _error(found: Judged) -> float:
+    return found.error
 
 
 def tune_best(
