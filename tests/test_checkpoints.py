@@ -88,6 +88,7 @@ def assert_same(model, other):
 plain = {"length_scale": 1.0, "n_centers": 40, "tune": None, "random_state": 0, "tolerance": 1e-9, "max_iterations": 40}
 regressor = {**plain, "kernel": "gaussian", "solver": "falkon", "penalty": 1e-6}
 classifier = {**plain, "kernel": "gaussian", "loss": "logistic", "penalty": 1e-5}
+kernel = gf.kernels.Laplacian(2.0)
 tuned = {**regressor, "penalty": "auto", "length_scale": "auto", "max_iterations": 5, "tolerance": None}
 
 
@@ -144,6 +145,9 @@ CASES = {
     "leverage": (gf.KernelRegressor(**{**regressor, "centers": "leverage", "max_iterations": 5}), (X, y), 5),
     "pivoted": (gf.KernelRegressor(**{**regressor, "centers": "pivoted", "max_iterations": 5}), (X, y), 5),
     "direct": (gf.KernelRegressor(**{**regressor, "solver": "direct"}), (X, y), 1),
+    "eigenpro": (gf.KernelRegressor(**{**regressor, "solver": "eigenpro", "max_iterations": 8}), (X, many, weights), 7),
+    "eigenpro, all rows": (gf.KernelRegressor(kernel, solver="eigenpro", random_state=1), (X[:90], y[:90]), 2),
+    "sgd": (gf.KernelRegressor(**{**regressor, "solver": "sgd", "max_iterations": 8}), (X, y), 7),
     "L-BFGS": (gf.KernelRegressor(**tuning()), (X, y), 10),
     "Adam": (gf.KernelRegressor(**tuning(optimizer="adam")), (X, y), 10),
     "stochastic": (gf.KernelRegressor(**tuning(optimizer="adam", method="stochastic", steps=4)), (X, many), 8),

@@ -93,3 +93,15 @@ def test_eigenpro_where_all_rows_are_centres(weighted, times):
     exact = gf.KernelRegressor(solver="exact", **settings).fit(X, y, weights)
     assert model.record_.converged
     np.testing.assert_allclose(model.predict(X), exact.predict(X), atol=1e-3)
+
+
+@pytest.mark.parametrize("solver", ["eigenpro", "kernel_cg", "nu_method", "nytro", "sgd"])
+def test_the_seed_reaches_the_solver(solver):
+    X, y, _ = waves(300)
+    settings = {"kernel": gf.kernels.Laplacian(2.0), "centers": X[:50], "solver": solver, "max_iterations": 5}
+    first, again, other = (gf.KernelRegressor(**settings, random_state=seed).fit(X, y) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(first.coefficients_, again.coefficients_)
+    if solver in ("eigenpro", "sgd"):
+        assert not np.array_equal(first.coefficients_, other.coefficients_)
+    else:  # it decides the rows that are held out, which the model is fitted to as well
+        assert first.record_.path.errors != other.record_.path.errors

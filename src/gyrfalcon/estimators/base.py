@@ -269,7 +269,7 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
                     max_iterations=int(self.max_iterations),
                     start=start,
                     callback=monitor,
-                    seed=beginning.held_out_seed,
+                    seed=beginning.solver_seed,
                     **resume_solve(beginning.checkpoint, problem, monitor),
                 )
                 interrupted = False

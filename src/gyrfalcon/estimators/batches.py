@@ -16,6 +16,8 @@ from gyrfalcon.progress import Bar
 from gyrfalcon.solvers import Step, eigenpro_stream
 from gyrfalcon.solvers.stopping import check_count
 
+from .beginning import draw_seed
+
 Array = np.ndarray[Any, Any]
 
 
@@ -41,6 +43,7 @@ def fit_batches(estimator: Any, batches: Iterable[tuple[Any, Any]], first_rows: 
             _residual_targets(estimator, itertools.chain([head], stream)),
             start=torch.from_numpy(coefficients.reshape(len(coefficients), -1) / unit),
             callback=show,
+            random_state=draw_seed(estimator),
             memory_budget=estimator.memory_budget,
         )
     estimator.coefficients_ = (solution.coefficients.cpu().numpy() * unit).reshape(coefficients.shape)

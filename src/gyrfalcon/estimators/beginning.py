@@ -22,8 +22,8 @@ class Beginning:
 
     Attributes
     ----------
-    held_out_seed : int
-        For the rows that early stopping sets aside.
+    solver_seed : int
+        For the solver, and the rows that early stopping sets aside.
     seeds : list of int
         For everything else.
     budget : int
@@ -31,13 +31,17 @@ class Beginning:
     checkpoint : Checkpoint, optional
     """
 
-    held_out_seed: int
+    solver_seed: int
     seeds: list[int]
     budget: int
     checkpoint: Checkpoint | None = None
 
     def random(self) -> np.random.Generator:
         return np.random.default_rng(self.seeds)
+
+
+def draw_seed(estimator: Any) -> int:
+    return int(check_random_state(estimator.random_state).randint(np.iinfo(np.int32).max))
 
 
 def begin(estimator: Any, points: Points, data: Mapping[str, Any]) -> Beginning:
@@ -52,10 +56,8 @@ def begin(estimator: Any, points: Points, data: Mapping[str, Any]) -> Beginning:
         All that is given to `fit`, by name.
     """
     wish = estimator.memory_budget
-    sets_aside = estimator.early_stopping and data.get("X_val") is None
-    held_out = check_random_state(estimator.random_state).randint(np.iinfo(np.int32).max) if sets_aside else 0
     facts: dict[str, Any] = {
-        "held_out_seed": int(held_out),
+        "solver_seed": draw_seed(estimator),
         "seeds": check_random_state(estimator.random_state).randint(2**31, size=4).tolist(),
         "budget": default_budget(device_of(points)) if wish is None else int(wish),
     }

@@ -185,7 +185,7 @@ verbose
             given |= {"X_val": validation[0], "y_val": validation[1]}
         beginning = begin(self, points, given)
         points, labels, weights, validation = self._hold_out(
-            points, labels, weights, validation, beginning.held_out_seed, labels
+            points, labels, weights, validation, beginning.solver_seed, labels
         )
         codes = self._coding.encode(self._indices(labels, weights, "y"))
         truth = (

@@ -217,7 +217,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
             given |= {"X_val": validation[0], "y_val": validation[1]}
         beginning = begin(self, points, given)
         points, targets, weights, validation = self._hold_out(
-            points, targets, weights, validation, beginning.held_out_seed
+            points, targets, weights, validation, beginning.solver_seed
         )
         single = targets.ndim == 1
         columns = targets.reshape(len(targets), -1)
