@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from sklearn.datasets import load_diabetes, load_wine
+from sklearn.datasets import load_diabetes, load_digits, load_wine
 
 import gyrfalcon as gf
 
@@ -19,11 +19,12 @@ FLAGS += ["--disable-background-networking", "--disable-component-update", "--hi
 FLAGS += ["--allow-file-access-from-files", "--enable-logging=stderr", "--v=0", "--virtual-time-budget=2000"]
 PHONE = 360
 DARK = "--blink-settings=preferredColorScheme=0"
-# Elements that reach beyond the window and are not in a box that scrolls.
+# Elements that reach beyond the window and are in no box that scrolls, and boxes in figures that need to be scrolled.
 CHECK = """<!doctype html><title>check</title><body style="margin:0">{frames}<pre id="found"></pre><script>
 onload = () => {{ for (const frame of document.querySelectorAll("iframe")) {{
   const page = frame.contentDocument, wide = [...page.body.querySelectorAll("*")].filter(
     e => !e.closest(".scroll, pre, svg, .look") && e.getBoundingClientRect().right > {width} + 1);
+  wide.push(...[...page.querySelectorAll("figure .scroll")].filter(e => e.scrollWidth > e.clientWidth + 1));
   document.getElementById("found").append(
     `${{page.documentElement.scrollWidth}} ${{page.querySelectorAll("svg").length}} ` +
     wide.map(e => e.outerHTML.slice(0, 80)).join(" | ") + "\\n"); }} }};
@@ -43,7 +44,11 @@ def reports(tmp_path_factory):
     labels = np.array(["Barolo", "Grignolino of the second year, and more words", "Barbera"])[y]
     model = gf.KernelClassifier(random_state=0, verbose=False, tune=None, loss="logistic").fit(X[::2], labels[::2])
     second = model.report(X[1::2], labels[1::2], folder / "classification.html", X_train=X[::2], y_train=labels[::2])
-    return first, second
+    X, y = load_digits(return_X_y=True)
+    labels = np.array([f"the digit that is called {digit}" for digit in y])
+    model = gf.KernelClassifier(random_state=0, verbose=False, tune=None, n_centers=50).fit(X[:300], labels[:300])
+    third = model.report(X[300:600], labels[300:600], folder / "ten.html")
+    return first, second, third
 
 
 def browse(folder, page, *flags):
@@ -86,12 +91,12 @@ def test_light_and_dark_pictures_are_not_blank(reports, tmp_path):
 
 
 def test_nothing_is_wider_than_a_phone(reports, tmp_path):
-    image = picture(tmp_path, framed(tmp_path, reports[1:], PHONE, 2400), "phone", (PHONE, 2400))
+    image = picture(tmp_path, framed(tmp_path, reports[1:2], PHONE, 2400), "phone", (PHONE, 2400))
     assert len(np.unique(image)) > 200
     document, complaints = browse(tmp_path, framed(tmp_path, reports, PHONE), "--dump-dom", "--window-size=1200,900")
     assert not complaints
     found = re.search(r'<pre id="found">(.*?)</pre>', document, re.S).group(1).strip().splitlines()
-    assert len(found) == 2
+    assert len(found) == 3
     for line in found:
         width, drawn, *wide = line.split(" ", 2)
         assert int(width) <= PHONE, line
