@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from sklearn.svm import SVC
 
 import gyrfalcon as gf
@@ -105,3 +106,14 @@ def test_the_seed_reaches_the_solver(solver):
         assert not np.array_equal(first.coefficients_, other.coefficients_)
     else:  # it decides the rows that are held out, which the model is fitted to as well
         assert first.record_.path.errors != other.record_.path.errors
+
+
+@pytest.mark.parametrize("loss", [gf.losses.Quantile(0.9), gf.losses.Robust()])
+def test_early_stopping_goes_by_the_loss_itself(loss):
+    X, y, _ = waves(400, noise=1.0)
+    model = gf.KernelRegressor(
+        gf.kernels.Gaussian(1.0), loss=loss, penalty=1e-6, n_centers=60, early_stopping=True, patience=3, random_state=0
+    ).fit(X[:300], y[:300], X_val=X[300:], y_val=y[300:])
+    value = loss.value(torch.from_numpy(model.predict(X[300:]))[:, None], torch.from_numpy(y[300:])[:, None])
+    assert len(model.record_.validation_errors) > 1
+    np.testing.assert_allclose(min(model.record_.validation_errors), float(value.mean()), rtol=1e-9)

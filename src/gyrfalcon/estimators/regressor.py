@@ -63,7 +63,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
     max_iterations : int
     early_stopping : bool
         Whether to stop when the error on validation data no longer falls: a part of the rows set aside, or
-        what `fit` is given as X_val and y_val.
+        what `fit` is given as X_val and y_val. It is a root mean square, or the mean of a loss that is not squared.
     validation_fraction : float
         The part of the rows set aside.
     patience : int
@@ -235,7 +235,11 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
         def error() -> float:
             held, truth, w = validation
             values = self._evaluate(as_kind(held, self.centers_), beginning.budget)
-            squares = np.average(((values - truth.reshape(values.shape)) / scale) ** 2, axis=0, weights=w)
+            truth = truth.reshape(values.shape)
+            if not isinstance(loss, Squared):
+                losses = loss.value(torch.from_numpy(values), torch.from_numpy(truth))
+                return float(np.average(losses.numpy(), weights=w))
+            squares = np.average(((values - truth) / scale) ** 2, axis=0, weights=w)
             return float((np.sqrt(squares) * scale).mean())
 
         Y = columns - mean
