@@ -1,6 +1,8 @@
 """Fits to batches that come once."""
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 import torch
 
@@ -86,3 +88,34 @@ def test_float32_with_large_coefficients_is_as_good_as_float64(outputs):
         found = model.predict(X.astype(dtype)).reshape(4000, -1)
         errors[dtype] = np.sqrt(np.mean((found - np.sin(3 * X) * scales) ** 2, axis=0)) / scales
     np.testing.assert_allclose(errors[np.float32], errors[np.float64], rtol=0.05)
+
+
+@pytest.mark.parametrize("library", [pd, pl], ids=["pandas", "polars"])
+def test_frames_keep_their_names(library):
+    def frames(name="x"):
+        for X, y in batches(6):
+            yield library.DataFrame({name: X[:, 0]}), library.Series("target", y) if library is pl else pd.Series(y)
+
+    model = gf.KernelRegressor(gf.kernels.Gaussian(1.0), penalty=1e-3, n_centers=20, random_state=0).fit_stream(
+        frames(), first_rows=400
+    )
+    assert model.feature_names_in_.tolist() == ["x"]
+    assert model.predict(library.DataFrame({"x": [0.5, 1.0]})).shape == (2,)
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(library.DataFrame({"other": [0.5, 1.0]}))
+
+
+def test_a_bad_batch_leaves_the_old_model():
+    model = gf.KernelRegressor(gf.kernels.Gaussian(1.0), penalty=1e-3, n_centers=20, random_state=0).fit_stream(
+        batches(4), first_rows=400
+    )
+    X = np.linspace(-1, 1, 7)[:, None]
+    before, record = model.predict(X), model.record_
+    with pytest.raises(ValueError, match="NaN"):
+        model.fit_stream([*batches(4, seed=1), (np.full((5, 1), np.nan), np.zeros(5))], first_rows=400)
+    np.testing.assert_array_equal(model.predict(X), before)
+    assert model.record_ is record
+    fresh = gf.KernelRegressor(gf.kernels.Gaussian(1.0), penalty=1e-3, n_centers=20)
+    with pytest.raises(ValueError, match="NaN"):
+        fresh.fit_stream([*batches(4), (np.full((5, 1), np.nan), np.zeros(5))], first_rows=400)
+    assert not hasattr(fresh, "coefficients_")

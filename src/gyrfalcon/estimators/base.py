@@ -41,7 +41,7 @@ from .beginning import Beginning
 from .callbacks import CallbackSupportMixin, callbacks_end, tell_callbacks
 from .choices import Choices
 from .data import read_points
-from .interrupts import what_was_reached
+from .interrupts import keeps_the_old_model, what_was_reached
 from .monitor import Monitor
 from .resuming import resume_solve
 from .streams import is_stream, source_of
@@ -110,6 +110,7 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
 
     # Fitting.
 
+    @keeps_the_old_model
     def fit_stream(self, batches: Iterable[tuple[Any, Any]], *, first_rows: int = 5000) -> Self:
         """Fit to batches (X, y) that come once and are not kept, such as data that are augmented on the way.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -86,6 +87,9 @@ def _stacked(parts: tuple[Any, ...]) -> Any:
         return torch.cat(parts)
     if sparse.issparse(parts[0]):
         return sparse.vstack(parts, format="csr")
+    library = type(parts[0]).__module__.partition(".")[0]
+    if library in ("pandas", "polars") and all(isinstance(part, type(parts[0])) for part in parts):
+        return sys.modules[library].concat(parts)  # with the names of its columns
     return np.concatenate([np.asarray(part) for part in parts])
 
 
