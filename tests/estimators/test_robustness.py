@@ -431,3 +431,34 @@ def test_fits_are_silent():
         warnings.simplefilter("error")
         gf.KernelRegressor().fit(X, y).predict(X)
         gf.KernelClassifier().fit(X, labels).predict_proba(X)
+
+
+# What once had no words of its own.
+
+
+def test_tensors_of_half_precision():
+    targets, weights = torch.from_numpy(y).bfloat16(), torch.linspace(0.5, 1.0, 60).bfloat16()
+    model = gf.KernelRegressor(tune=None).fit(X, targets, weights)
+    known = gf.KernelRegressor(tune=None).fit(X, targets.float().numpy(), weights.float().numpy())
+    np.testing.assert_allclose(model.predict(X), known.predict(X), rtol=1e-5)
+    numbers = gf.KernelClassifier(tune=None).fit(X, torch.from_numpy(three).bfloat16())
+    assert numbers.classes_.tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("bad", [{0: 0.0, 1: 0.0, 2: 0.0}, {0: -1.0, 1: 1.0}, {0: np.nan, 1: 1.0}])
+def test_bad_class_weights_are_named(bad):
+    with pytest.raises(ValueError, match="class_weight must hold finite numbers"):
+        gf.KernelClassifier(class_weight=bad).fit(X, three)
+
+
+@pytest.mark.parametrize("solver", ["nytro", "nu_method", "kernel_cg", "sgd"])
+def test_one_row_for_solvers_that_hold_rows_out(solver):
+    with pytest.raises(ValueError, match=f"solver='{solver}' .*: choose another solver"):
+        gf.KernelRegressor(solver=solver).fit(X[:1], y[:1])
+
+
+def test_a_warm_start_with_other_outputs():
+    model = gf.KernelRegressor(warm_start=True, tune=None).fit(X, np.stack([y, y], 1))
+    with pytest.raises(ValueError, match="warm_start needs the 2 outputs of the last fit, but y has 1"):
+        model.fit(X, y)
+    assert model.predict(X).shape == (60, 2)

@@ -221,7 +221,12 @@ verbose
             totals = np.bincount(places, own)
             present = np.where(totals > 0, totals, np.inf)
             return np.asarray(own * (own.sum() / np.count_nonzero(totals) / present)[places])
-        return np.asarray(own * compute_sample_weight(self.class_weight, labels))
+        by_class = compute_sample_weight(self.class_weight, labels)
+        if not np.isfinite(by_class).all() or (by_class < 0).any() or not (own * by_class).any():
+            raise ValueError(
+                f"class_weight must hold finite numbers, zero or more and not all zero, got {self.class_weight!r}"
+            )
+        return np.asarray(own * by_class)
 
     def _code_and_loss(self) -> tuple[Coding, Loss]:
         k = len(self.classes_)

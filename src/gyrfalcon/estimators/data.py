@@ -41,10 +41,17 @@ def _header(tensor: Tensor | Source) -> Array:
     return np.broadcast_to(np.zeros(1), tuple(tensor.shape))
 
 
+def _in_numpy(values: Any) -> Any:
+    """A tensor as an array, which has no bfloat16; anything else as it is."""
+    if not isinstance(values, Tensor):
+        return values
+    values = values.detach().cpu()
+    return (values.float() if values.dtype is torch.bfloat16 else values).numpy()
+
+
 def read_targets(y: Any, *, rows: int) -> Array:
     """Targets of a regression as float64, of shape (n,) or (n, t)."""
-    if isinstance(y, Tensor):
-        y = y.detach().cpu().numpy()
+    y = _in_numpy(y)
     if y is None:
         raise ValueError("y is missing: this estimator requires y to be passed, but the target y is None")
     try:
@@ -62,8 +69,7 @@ def read_targets(y: Any, *, rows: int) -> Array:
 
 def read_labels(y: Any, *, rows: int) -> Array:
     """Class labels, of shape (n,), as they came."""
-    if isinstance(y, Tensor):
-        y = y.detach().cpu().numpy()
+    y = _in_numpy(y)
     if y is None:
         raise ValueError("y is missing: this estimator requires y to be passed, but the target y is None")
     labels: Array = column_or_1d(y, warn=True)
@@ -77,10 +83,11 @@ def read_weights(sample_weight: Any, X: Points) -> Array | None:
     """Sample weights as float64, none of them negative and not all zero; None if all are one."""
     if sample_weight is None:
         return None
-    if isinstance(sample_weight, Tensor):
-        sample_weight = sample_weight.detach().cpu().numpy()
     weights: Array = _check_sample_weight(
-        sample_weight, _header(X) if isinstance(X, Tensor | Source) else X, dtype=np.float64, ensure_non_negative=True
+        _in_numpy(sample_weight),
+        _header(X) if isinstance(X, Tensor | Source) else X,
+        dtype=np.float64,
+        ensure_non_negative=True,
     )
     if not weights.any():
         raise ValueError("sample_weight is all zeros: at least one row must count")

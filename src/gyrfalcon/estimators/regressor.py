@@ -221,6 +221,10 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
         )
         single = targets.ndim == 1
         columns = targets.reshape(len(targets), -1)
+        if self.warm_start and hasattr(self, "coefficients_"):
+            before = self.coefficients_.reshape(len(self.coefficients_), -1).shape[1]
+            if before != columns.shape[1]:
+                raise ValueError(f"warm_start needs the {before} outputs of the last fit, but y has {columns.shape[1]}")
         mean, scale = _location_and_scale(columns, weights, centered=self.fit_intercept)
         if not isinstance(loss, Squared):
             scale = np.ones_like(scale)  # the loss has a scale of its own

@@ -118,6 +118,8 @@ def solve(
     }
     if name == "newton":
         return newton(_as_risk(problem), start=start, **iterations)
+    if name in UNPENALISED and problem.K.shape[0] < 2:
+        raise ValueError(f"solver={name!r} holds rows out, which needs two different ones: choose another solver")
     rule = EarlyStopping(tolerance=min(tolerance, 0.5), max_iterations=max_iterations, random_state=seed)
     if name == "sgd":
         how: dict[str, Any] = {"start": start, "callback": callback, "resume": resume, "keep": keep}
