@@ -21,10 +21,10 @@ GYRFALCON_INLINE Pack<T, n> profile(const Pack<T, n>& q, T first, [[maybe_unused
         return exp2_of_negative(-square_root(q));
     } else if constexpr (family == Family::matern32) {
         const Pack<T, n> r = square_root(q);
-        return (r + T(1)) * exp2_of_negative(r * T(-log2_e));
+        return exp2_of_negative(r * T(-log2_e), r + T(1));
     } else if constexpr (family == Family::matern52) {
         const Pack<T, n> r = square_root(q);
-        return (q * T(1.0 / 3) + r + T(1)) * exp2_of_negative(r * T(-log2_e));
+        return exp2_of_negative(r * T(-log2_e), q * T(1.0 / 3) + r + T(1));
     } else if constexpr (family == Family::exponential_power) {  // first: half the power
         const Pack<T, n> power = exp2_clamped(log2_of_positive(q) * first);
         return exp2_of_negative(T(-log2_e) * select(q == T(0), q, power));

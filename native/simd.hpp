@@ -262,19 +262,20 @@ struct Fit<double> {  // relative errors 6e-16, 1e-18, 9e-18, 4e-19
                                       3.8199280942271642021,  -0.71773379214134533133, 0.10089695501646811163};
 };
 
-// 2^x for x <= 0; zero where the result would be subnormal, or nearly. Only sums take x, so that a product behind it
-// becomes part of them.
-template <class T, int n>
-GYRFALCON_INLINE Pack<T, n> exp2_of_negative(const Pack<T, n>& x) {
+// 2^x for x <= 0, times a factor if there is one; zero where 2^x would be subnormal, or nearly, even if the factor is
+// infinite there. Only sums take x, so that a product behind it becomes part of them.
+template <class T, int n, class... Factor>
+GYRFALCON_INLINE Pack<T, n> exp2_of_negative(const Pack<T, n>& x, const Factor&... factor) {
     constexpr T least = Simd<T>::round_magic + Simd<T>::smallest_exponent;
     const Pack<T, n> shifted = x + Simd<T>::round_magic;
     const Pack<T, n> fraction = x - (shifted - Simd<T>::round_magic);
     Pack<T, n> result = horner(fraction, Fit<T>::exp2);
-    GYRFALCON_FOR_PARTS {
-        using Wrapping = typename Simd<T>::Wrapping;
-        const Wrapping scaled = (Wrapping)result.part[i] + ((Wrapping)shifted.part[i] << Simd<T>::mantissa_bits);
-        result.part[i] = (Vector<T>)(scaled & (Wrapping)(shifted.part[i] >= least));
-    }
+    using Wrapping = typename Simd<T>::Wrapping;
+    GYRFALCON_FOR_PARTS result.part[i] =
+        (Vector<T>)((Wrapping)result.part[i] + ((Wrapping)shifted.part[i] << Simd<T>::mantissa_bits));
+    result = (result * ... * factor);
+    GYRFALCON_FOR_PARTS result.part[i] =
+        (Vector<T>)((Wrapping)result.part[i] & (Wrapping)(shifted.part[i] >= least));
     return result;
 }
 

@@ -5,11 +5,19 @@ import pytest
 import torch
 
 import gyrfalcon as gf
-from gyrfalcon.kernels import Cauchy, Gaussian, Laplacian
+from gyrfalcon.kernels import Cauchy, ExponentialPower, Gaussian, Laplacian, Matern, RationalQuadratic
 from reference import DTYPES, ENGINES, TOLERANCE, as_array, dense, relative_error
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 every_engine = pytest.mark.parametrize("engine", ENGINES)
+RADIAL = [
+    Gaussian(1.0),
+    Laplacian(1.0),
+    *(Matern(1.0, nu=nu) for nu in (0.5, 1.5, 2.5)),
+    ExponentialPower(1.0, power=0.7),
+    RationalQuadratic(1.0, alpha=2.0),
+    Cauchy(1.0),
+]
 every_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__name__)
 
 
@@ -57,20 +65,33 @@ def test_two_clusters_far_apart(engine, dtype, d, family):
 
 
 @every_engine
-@pytest.mark.parametrize("d", [1, 20])
-def test_distances_beyond_the_type_do_not_become_zero(engine, d):
+@pytest.mark.parametrize("d", [1, 20, 40])
+@pytest.mark.parametrize(("dtype", "far"), [(np.float32, 1e20), (np.float32, 1e30), (np.float64, 1e160)])
+def test_distances_beyond_the_type_do_not_become_zero(engine, d, dtype, far):
     route = ENGINES[engine]
-    X = (np.array([[1.0], [1.5], [3.0], [-2.0]]) * 1e30 * np.ones(d)).astype(np.float32)
-    for family in (Gaussian, Laplacian, Cauchy):
-        K = gf.KernelMatrix(family(1.0), route.X(X), route.C(X), **route.options).to_dense()
-        np.testing.assert_allclose(as_array(K), np.eye(4), atol=1e-30, err_msg=family.__name__)
+    X = (np.array([[1.0], [1.5], [3.0], [-2.0]]) * far * np.ones(d)).astype(dtype)
+    for k in RADIAL:
+        K = gf.KernelMatrix(k, route.X(X), route.C(X), **route.options)
+        np.testing.assert_allclose(as_array(K.to_dense()), np.eye(4), atol=1e-30, err_msg=repr(k))
+        np.testing.assert_allclose(as_array(K @ route.V(np.ones((4, 1), dtype))), np.ones((4, 1)), err_msg=repr(k))
+
+
+@pytest.mark.parametrize("k", RADIAL, ids=repr)
+@pytest.mark.parametrize("engine", ["native", "torch"])
+def test_derivatives_beyond_the_type_are_finite(engine, k):
+    X = torch.tensor([[0.0], [1e20], [1.0]])
+    K = gf.KernelMatrix(k, X, engine=engine)
+    found = K.gradients(torch.ones(3, 1), torch.ones(3, 1), wanted=("C",))
+    assert torch.isfinite(found.C).all()
 
 
 @every_engine
-def test_points_over_the_whole_range_of_the_type(engine):
+@every_dtype
+@pytest.mark.parametrize("places", [(1, -1, 0), (1, 0.2, -1), (1, 0.9, 0.8)], ids=str)
+def test_points_over_the_whole_range_of_the_type(engine, dtype, places):
+    """Neither the mean of points nor what separates them need be a number of the type."""
     route = ENGINES[engine]
-    largest = np.finfo(np.float32).max
-    X = np.array([[largest, 0.0], [-largest, 0.0], [0.0, 1.0]], np.float32)
+    X = np.stack([np.array(places) * np.finfo(dtype).max, [0.0, 0.0, 1.0]], axis=1).astype(dtype)
     K = gf.KernelMatrix(Gaussian(1.0), route.X(X), route.C(X), **route.options).to_dense()
     np.testing.assert_array_equal(as_array(K), np.eye(3))
 

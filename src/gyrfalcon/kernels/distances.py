@@ -16,14 +16,16 @@ def shift_of(C: Tensor) -> Tensor:
     """A point near the mean of C, rounded so that subtracting it from nearby points is exact.
 
     Each entry is a multiple of a power of two near the feature's spread: what is subtracted has few bits, so the
-    difference keeps all of x's.
+    difference keeps all of x's. Zero where the spread is that of the type, whose range differences would leave.
     """
     if len(C) == 0:
         return C.new_zeros(C.shape[1])
-    mean = C.mean(0, dtype=torch.float64)
-    spread = C.amax(0).double() - C.amin(0).double()
+    low, high = C.amin(0).double(), C.amax(0).double()
+    spread, mean = high - low, C.mean(0, dtype=torch.float64)
+    mean = torch.where(mean.isfinite(), mean, low / 2 + high / 2)  # the sum may leave the range
     grid = torch.exp2(torch.floor(torch.log2(spread.clamp_min(torch.finfo(torch.float64).tiny))))
-    return torch.where(spread > 0, torch.round(mean / grid) * grid, C[0].double()).to(C.dtype)
+    shift = torch.where(spread > 0, torch.round(mean / grid) * grid, low)
+    return torch.where(spread < torch.finfo(C.dtype).max / 2, shift, 0).to(C.dtype)
 
 
 class _SquaredDistances(torch.autograd.Function):

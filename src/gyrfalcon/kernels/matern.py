@@ -59,7 +59,8 @@ class Matern(RadialKernel):
         object.__setattr__(self, "nu", float(self.nu))
 
     def profile(self, squared: Tensor) -> Tensor:
-        r = math.sqrt(2 * self.nu) * root(squared)
+        largest = torch.finfo(squared.dtype).tiny ** -0.5  # beyond, r² would be infinite and its product with zero NaN
+        r = (math.sqrt(2 * self.nu) * root(squared)).clamp_max(largest)
         decay = torch.exp(-r)
         if self.nu == 0.5:
             return decay

@@ -104,6 +104,7 @@ def _squared_norms(points: Any) -> Array:
 class _Side:
     """The centres, prepared for products with blocks of X under one set of length scales."""
 
+    @np.errstate(over="ignore")
     def __init__(self, C: Any, scales: Array):
         self.scales = scales
         self.unscaled = C.astype(np.float64)
@@ -137,11 +138,11 @@ class _Side:
         dense: Array = inner.toarray() if sparse.issparse(inner) else inner
         return dense.astype(dtype)
 
+    @np.errstate(over="ignore", invalid="ignore")  # beyond the type's range a distance is infinite
     def squared_distances(self, X: sparse.csr_array, dtype: np.dtype[Any]) -> Array:
         scaled = _scaled(X, self.scales)
         norms, inner = _squared_norms(scaled), self._inner(scaled)
-        with np.errstate(over="ignore"):  # beyond the type's range a distance is infinite
-            squared: Array = np.add.outer(norms.astype(dtype), self.norms.astype(dtype))
+        squared: Array = np.add.outer(norms.astype(dtype), self.norms.astype(dtype))
         if sparse.issparse(inner):  # elsewhere the inner product is zero and nothing cancels
             rows = np.repeat(np.arange(X.shape[0]), np.diff(inner.indptr))
             columns, inner = inner.indices, inner.data
@@ -154,8 +155,7 @@ class _Side:
         for start in range(0, len(lost), _PAIRS):
             some = lost[start : start + _PAIRS]
             values[some] = self._differences(X[rows[some]], columns[some])
-        with np.errstate(over="ignore"):
-            squared[rows, columns] = values
+        squared[rows, columns] = values
         return squared
 
     def _differences(self, X: sparse.csr_array, columns: Array) -> Array:
