@@ -117,3 +117,12 @@ def test_early_stopping_goes_by_the_loss_itself(loss):
     value = loss.value(torch.from_numpy(model.predict(X[300:]))[:, None], torch.from_numpy(y[300:])[:, None])
     assert len(model.record_.validation_errors) > 1
     np.testing.assert_allclose(min(model.record_.validation_errors), float(value.mean()), rtol=1e-9)
+
+
+def test_deviations_do_not_depend_on_the_solver_or_on_how_many_outputs_there_are():
+    X, y, _ = waves(80)
+    X[1::2], how = X[::2], {"length_scale": 1.0, "penalty": 1e-2, "uncertainty": True}
+    expected = gf.KernelRegressor(**how, solver="direct").fit(X, y).predict(X, return_std=True)[1]
+    model = gf.KernelRegressor(**how, solver="newton").fit(X, np.stack([y] * 4, axis=1))
+    deviations = model.predict(X, return_std=True)[1]
+    np.testing.assert_allclose(deviations, np.stack([expected] * 4, axis=1), rtol=1e-4)

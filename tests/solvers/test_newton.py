@@ -95,6 +95,16 @@ def test_the_squared_loss_gives_the_ridge_solution():
     tensors = [torch.from_numpy(A) for A in (X, C, Y, w)]
     ridge = direct(LeastSquares(KernelMatrix(KERNEL, *tensors[:2]), tensors[2], 1e-4, tensors[3][:, None], True))
     assert relative_error(predictions(found, X, C), predictions(ridge, X, C)) <= 1e-7
+    np.testing.assert_allclose(found.record.objective, ridge.record.objective, rtol=1e-7)
+    assert found.record.objective_history[-1] == pytest.approx(sum(ridge.record.objective), rel=1e-7)
+
+
+@pytest.mark.parametrize(("name", "coding", "k"), CASES)
+def test_the_objective_has_a_number_for_each_output_that_it_is_a_sum_over(name, coding, k):
+    X, C, Y, w = data(coding, k)
+    record = newton(risk(X, C, Y, 1e-3, LOSSES[name], w, intercept=True)).record
+    assert len(record.objective) == (k if coding is None else 1)
+    assert sum(record.objective) == pytest.approx(record.objective_history[-1], rel=1e-12)
 
 
 @pytest.mark.parametrize("intercept", [False, True])

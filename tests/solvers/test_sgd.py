@@ -277,6 +277,19 @@ def test_objectives_are_losses_of_rows_as_they_were_met():
     assert record.residuals[0] == 1
 
 
+@pytest.mark.parametrize("C", [None, "some"])
+def test_the_objective_has_a_number_for_each_output_that_it_is_a_sum_over(C):
+    X, Y = data(n=60)
+    Y = np.concatenate([Y, 3 * Y], axis=1)
+    record = sgd(problem_of(X, C and X[:10].copy(), Y, Squared(), penalty=0.01), two_epochs(), step=0.05).record
+    one, other = record.objective
+    assert other == pytest.approx(9 * one)
+    assert one + other == pytest.approx(record.objective_history[-1])
+    classes = Simplex(3).encode(np.arange(60) % 3)
+    record = sgd(problem_of(X, None, classes, LOSSES["logistic"], penalty=0.01), two_epochs(), step=0.05).record
+    assert record.objective == record.objective_history[-1:]
+
+
 def test_patience_ends_it():
     X, Y = data(n=120)
     rule = EarlyStopping(patience=3, max_iterations=200)

@@ -40,6 +40,10 @@ class Loss(ABC):
     def gradient(self, F: Tensor, Y: Tensor) -> Tensor:
         """∂ℓ/∂f, of shape (n, t)."""
 
+    def by_output(self, F: Tensor, Y: Tensor) -> Tensor:
+        """ℓ of each point in the outputs that it is a sum over, of shape (n, t); of shape (n, 1) if it is none."""
+        return self.value(F, Y)[:, None]
+
     @abstractmethod
     def hessian_product(self, F: Tensor, Y: Tensor, V: Tensor) -> Tensor:
         """The t × t second derivative of each point times its row of V, of shape (n, t)."""
@@ -91,7 +95,10 @@ class ResidualLoss(ProfileLoss):
     """
 
     def value(self, F: Tensor, Y: Tensor) -> Tensor:
-        return self.phi(F.double() - Y.double()).sum(1)
+        return self.by_output(F, Y).sum(1)
+
+    def by_output(self, F: Tensor, Y: Tensor) -> Tensor:
+        return self.phi(F.double() - Y.double())
 
     def gradient(self, F: Tensor, Y: Tensor) -> Tensor:
         return self.slope(F.double() - Y.double())

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -117,7 +119,7 @@ def solve(
         "keep": keep,
     }
     if name == "newton":
-        return newton(_as_risk(problem), start=start, **iterations)
+        return _above_floor(problem, newton(_as_risk(problem), start=start, **iterations))
     if name in UNPENALISED and problem.K.shape[0] < 2:
         raise ValueError(f"solver={name!r} holds rows out, which needs two different ones: choose another solver")
     rule = EarlyStopping(tolerance=min(tolerance, 0.5), max_iterations=max_iterations, random_state=seed)
@@ -126,7 +128,8 @@ def solve(
         risk = _as_risk(problem)
         peak = float(risk.K.prior_diagonal().max()) or 1.0
         steps = [min(step / peak, 0.25 / max(risk.penalty, 1e-300)) for step in STEPS]
-        return sgd(risk, rule, step=steps, decay=0.5, averaging="polynomial", random_state=seed, **how)
+        found = sgd(risk, rule, step=steps, decay=0.5, averaging="polynomial", random_state=seed, **how)
+        return _above_floor(problem, found)
     if not isinstance(problem, LeastSquares):
         raise ValueError(f"solver={name!r} solves least squares only: take 'newton' or 'auto' for this loss")
     if name in STOPPED_EARLY:
@@ -141,3 +144,11 @@ def _as_risk(problem: Problem) -> Risk:
     if isinstance(problem, Risk):
         return problem
     return Risk(problem.K, problem.Y, problem.penalty, Squared(), problem.weights, problem.intercept)
+
+
+def _above_floor(problem: Problem, solution: Solution) -> Solution:
+    """With the floor of least squares, which a risk does not have, in the objective."""
+    if not isinstance(problem, LeastSquares):
+        return solution
+    objective = (np.array(solution.record.objective) + problem.floor).tolist()
+    return dataclasses.replace(solution, record=dataclasses.replace(solution.record, objective=objective))

@@ -145,7 +145,7 @@ def newton(
         message=message,
         jitter=space.pair.jitter,
         seconds=problem.seconds,
-        objective=at.objectives[-1:],
+        objective=_by_output(problem, at, ridge),
         objective_history=at.objectives,
         inner_iterations=at.inner,
         passes=space.passes,
@@ -194,6 +194,14 @@ class _Position:
             objectives=arrays["objectives"].tolist(),
             **facts,
         )
+
+
+def _by_output(problem: Risk, at: _Position, ridge: Array) -> list[float]:
+    """The last objective in the outputs that the loss is a sum over."""
+    losses = as_numpy(problem.mean(problem.loss.by_output(at.F, problem.Y)))
+    norms = (at.x * ridge).sum(0)
+    found: list[float] = (losses + problem.penalty * (norms if len(losses) == len(norms) else norms.sum())).tolist()
+    return found
 
 
 def _step_length(problem: Risk, F: Tensor, change: Tensor, mu: float, cross: float, square: float) -> float:

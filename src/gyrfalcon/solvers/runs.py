@@ -97,11 +97,12 @@ class Runs:
         self.state.intercepts += intercept
 
     def epoch(self, number: int) -> Array:
-        """Take all models through all rows; the objectives of the last fit, each row's loss as it was met."""
+        """Take all models through all rows; the objectives of the last fit, each row's loss as it was met, of shape
+        (sizes, t), or (sizes, 1) for a loss that is no sum over outputs."""
         problem, state = self.problem, self.state
         n, t = problem.Y.shape
         fits, sizes = state.alive.shape
-        losses = np.zeros(sizes)
+        losses: Any = 0.0
         norms = torch.zeros_like(state.intercepts[-1])
         W, total = state.W.flatten(1), state.total.flatten(1)
         for rows in self._visits(number):
@@ -122,11 +123,11 @@ class Runs:
                 state.sums.view(fits * sizes, t),
             )
             met = walked.values[-sizes:].transpose(1, 2).reshape(-1, t)
-            found = as_numpy(problem.loss.value(met, Y.repeat(sizes, 1))).reshape(sizes, -1)
-            losses += found @ self.row_weights[rows]
+            losses = losses + self._summed(rows, met, Y)
             self._move(chunk, walked, W, total)
-        objectives = losses / self.row_weights.sum() + problem.penalty * as_numpy(norms.sum(1))
-        return np.where(state.alive[-1], objectives, np.inf)
+        penalised = as_numpy(norms if losses.shape[1] == t else norms.sum(1, keepdim=True))
+        objectives = losses / self.row_weights.sum() + problem.penalty * penalised
+        return np.where(state.alive[-1][:, None], objectives, np.inf)
 
     def _visits(self, epoch: int) -> Iterator[Array]:
         """Rows in an order of the seed and the epoch alone; those of a source stay in the window they are read in."""
@@ -185,26 +186,31 @@ class Runs:
         """The mean loss on rows that are held out, by step size."""
         held = [(fit, np.flatnonzero(self.split.labels == part)) for fit, part in enumerate(self.split.held)]
         total = sum(float(self.row_weights[rows].sum()) for _, rows in held)
-        found = sum((self._losses(fit, rows) for fit, rows in held), np.zeros(len(self.steps))) / total
+        found = sum((self._losses(fit, rows).sum(1) for fit, rows in held), np.zeros(len(self.steps))) / total
         return np.where(self.state.alive.all(0), found, np.inf)
 
     def objectives(self) -> Array:
-        """The mean loss of the last fit on all rows, by step size."""
+        """The mean loss of the last fit on all rows, as `epoch` gives it."""
         return np.asarray(self._losses(-1, np.arange(len(self.row_weights))) / self.row_weights.sum())
 
     def _losses(self, fit: int, rows: Array) -> Array:
         problem, (W, intercepts) = self.problem, self.models(fit)
         sizes, t = intercepts.shape
-        losses = np.zeros(sizes)
+        losses: Any = 0.0
         for first in range(0, len(rows), JUDGED):
             here = rows[first : first + JUDGED]
             Y = problem.Y[torch.from_numpy(here).to(problem.Y.device)].double()
             F = intercepts.expand(len(here), sizes, t)
             if bool(W.any()):
                 F = F + self.space.chunk(here).values(W.reshape(len(W), -1)).view(len(here), sizes, t)
-            values = problem.loss.value(F.transpose(0, 1).reshape(-1, t), Y.repeat(sizes, 1))
-            losses += as_numpy(values).reshape(sizes, -1) @ self.row_weights[here]
-        return losses
+            losses = losses + self._summed(here, F.transpose(0, 1).reshape(-1, t), Y)
+        return np.asarray(losses)
+
+    def _summed(self, rows: Array, F: Tensor, Y: Tensor) -> Array:
+        """Weighted sums over rows of the losses of predictions, which follow each other by size of step."""
+        sizes = len(self.steps)
+        values = as_numpy(self.problem.loss.by_output(F, Y.repeat(sizes, 1)))
+        return np.asarray(self.row_weights[rows] @ values.reshape(sizes, len(rows), -1))
 
     def solution(self, size: int) -> tuple[Tensor, Tensor]:
         """Coefficients and intercept of the last fit with that step size."""

@@ -128,7 +128,7 @@ def _run(
             now = int(at.errors[-1].argmin())
         if not held or watch.see(float(at.errors[-1].min())):
             at.choose(now, runs)
-        value, first = float(at.objectives[-1][now]), float(at.objectives[0][now])
+        value, first = float(at.objectives[-1][now].sum()), float(at.objectives[0][now].sum())
         if callback is not None and callback(
             Step(at.epochs, value / (first or 1.0), value, partial(runs.solution, now))
         ):
@@ -136,7 +136,7 @@ def _run(
             break
         if keep is not None:
             keep(partial(at.snapshot, runs))
-    objectives = [float(values[at.size]) for values in at.objectives]
+    objectives = [float(values[at.size].sum()) for values in at.objectives]
     errors = [float(values[at.size]) for values in at.errors]
     record = Record(
         solver="sgd",
@@ -145,7 +145,7 @@ def _run(
         converged=ended,
         message=message,
         jitter=runs.space.jitter,
-        objective=[objectives[at.chosen]],
+        objective=at.objectives[at.chosen][at.size].tolist(),
         objective_history=objectives,
         validation_errors=errors,
         passes=at.epochs,

@@ -65,10 +65,13 @@ class Record:
     jitter : float
         What was added to the diagonal of k(C, C) to factor it. It conditions the solver and is taken out of the
         problem again, so it does not act as a penalty.
+    objective : list of floats
+        What is minimised, at the solution or, with stochastic gradients, as rows were met: one number for each output
+        if the loss is a sum over them, as the squared loss is, and otherwise one in all.
     seconds : dict
         Time by part: "factor", "right_side", "iterate", ...
     objective_history : list of floats
-        What is minimised, at the start and after each iteration, where the solver knows it.
+        What is minimised, summed over the outputs, at the start and after each iteration, where the solver knows it.
     inner_iterations : int
         Conjugate gradient iterations in all, where they are not the iterations themselves.
     passes : int
