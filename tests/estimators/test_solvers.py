@@ -126,3 +126,24 @@ def test_deviations_do_not_depend_on_the_solver_or_on_how_many_outputs_there_are
     model = gf.KernelRegressor(**how, solver="newton").fit(X, np.stack([y] * 4, axis=1))
     deviations = model.predict(X, return_std=True)[1]
     np.testing.assert_allclose(deviations, np.stack([expected] * 4, axis=1), rtol=1e-4)
+
+
+class Quartic(gf.losses.ResidualLoss):
+    name = "quartic"
+
+    def phi(self, u):
+        return u**4
+
+    def slope(self, u):
+        return 4 * u**3
+
+    def bend(self, u):
+        return 12 * u**2
+
+
+@pytest.mark.parametrize("penalty", ["auto", 1e-3])
+def test_a_loss_without_curvature_at_the_target(penalty):
+    X, y, truth = waves(200)
+    model = gf.KernelRegressor(loss=Quartic(), penalty=penalty, random_state=0).fit(X, y)
+    assert model.penalty_ > 0
+    assert np.mean((model.predict(X) - truth) ** 2) < 0.1 * truth.var()

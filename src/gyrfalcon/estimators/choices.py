@@ -174,10 +174,11 @@ def _spread(Y: Array, mean: Array, weights: Array | None) -> float:
 
 def _curvature(loss: Loss, Y: Array) -> float:
     """The second derivative of a loss where it is most: at the target, or at f = 0 if it is one of margins; that of the
-    squared loss for one with kinks, which has none.
+    squared loss for one that has none there.
     """
     if not loss.smooth:
         return 2.0
     targets = torch.from_numpy(np.ascontiguousarray(Y[:1]))
     start = targets if isinstance(loss, ResidualLoss) else torch.zeros_like(targets)
-    return float(loss.curvature(start, targets))
+    found = float(loss.curvature(start, targets))
+    return found if 0 < found < math.inf else 2.0
