@@ -137,6 +137,8 @@ def test_grids_that_are_not_given():
     assert len(path.sizes) == 6
     np.testing.assert_allclose(path.penalties[[0, -1]], [1e-7 / 250, 10 / 250])
     assert path.errors.shape == (6, 5)
+    counted = nystrom_path(problem_of(X, C, Y), sizes=np.int64(6), penalties=np.int64(5))
+    np.testing.assert_array_equal(counted.errors, path.errors)
     assert nystrom_path(problem_of(X, C[:3], Y)).sizes.tolist() == [3]
 
 

@@ -270,6 +270,14 @@ def test_bad_settings_are_named():
     }.items():
         with pytest.raises(ValueError, match=name):
             PenaltyPath(**{name: value})
+    for empty in ([], np.array([])):
+        with pytest.raises(ValueError, match="empty"):
+            PenaltyPath(length_scales=empty)
+
+
+def test_length_scales_of_a_path_may_be_an_array():
+    path = PenaltyPath(penalties=np.array([1e-6, 1e-3]), length_scales=np.array([1.0, 2.0]), folds=2)
+    assert gf.KernelRegressor(tune=path, random_state=0).fit(X[:100], y[:100]).tuning_.errors.shape == (2, 2)
 
 
 def test_objects_of_their_own():

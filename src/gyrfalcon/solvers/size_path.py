@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
@@ -135,7 +136,7 @@ def _errors(v: Array, training: Moments, held: Moments) -> Array:
 
 
 def _sizes(sizes: int | Sequence[int], m: int, unit: str) -> Array:
-    if isinstance(sizes, int):
+    if isinstance(sizes, numbers.Integral):
         check_count("sizes", sizes)
         return np.unique(np.geomspace(m, min(SMALLEST, m), sizes).round().astype(int))
     grid = np.unique(np.asarray(sizes))
@@ -145,7 +146,7 @@ def _sizes(sizes: int | Sequence[int], m: int, unit: str) -> Array:
 
 
 def _penalties(penalties: int | Sequence[float], total: float) -> Array:
-    if isinstance(penalties, int):
+    if isinstance(penalties, numbers.Integral):
         check_count("penalties", penalties)
         return np.logspace(-7, 1, penalties) / total
     grid = np.unique(np.asarray(penalties, dtype=float))

@@ -8,12 +8,10 @@ rows by block, so that nothing of the size of K is stored unless it is small.
 from __future__ import annotations
 
 import dataclasses
-import functools
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -26,38 +24,13 @@ from gyrfalcon.solvers.problem import noise_floor
 from . import full
 from .objectives.base import Array, Criterion, Evaluation, Gradient, Statistics, evaluation
 from .pull import Pull, cholesky, cholesky_backward
+from .threads import one_thread_each, take_one_thread, threads_to_share
 
 R = TypeVar("R")
-Evaluate = TypeVar("Evaluate", bound=Callable[..., Any])
 
 ROWS = 2048  # of Z that are made together
 WORTH_THREADS = 100_000  # entries of K, below which starting threads costs more than they save
 KEPT = 4  # the share of the memory budget, as a divisor, that Z may take so as not to be made twice
-
-
-def one_thread_each(evaluate: Evaluate) -> Evaluate:
-    """Keep every operation to one thread: blocks of rows are shared out instead.
-
-    Matrices of a few hundred columns gain little from more, and lose a hundredfold where threads have to wait for a
-    core that another process has.
-    """
-
-    @functools.wraps(evaluate)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
-        threads = torch.get_num_threads()
-        _shared.threads = threads
-        torch.set_num_threads(1)
-        try:
-            return evaluate(*args, **kwargs)
-        finally:
-            _shared.threads = 1
-            torch.set_num_threads(threads)
-
-    return cast(Evaluate, wrapped)
-
-
-_shared = threading.local()
-_shared.threads = 1
 
 
 @dataclass(frozen=True)
@@ -187,7 +160,7 @@ class Pass:
         w = self.problem.weights
         self.roots = None if w is None else w[:, 0].double().sqrt()
         budget = self.K.memory_budget
-        self._threads = getattr(_shared, "threads", 1) if self.device.type == "cpu" else 1
+        self._threads = threads_to_share() if self.device.type == "cpu" else 1
         self._step = max(1, min(-(-n // self._threads), ROWS, budget // (32 * self._threads * max(1, m))))
         self._keeps = 8 * n * m <= budget // KEPT
         self._kept: dict[int, Tensor] = {}
@@ -212,7 +185,7 @@ class Pass:
         if self._threads == 1 or len(starts) < 2 or n * self.K.shape[1] < WORTH_THREADS:
             yield from map(at, starts)
             return
-        with ThreadPoolExecutor(self._threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+        with ThreadPoolExecutor(self._threads, initializer=take_one_thread) as pool:
             for first in range(0, len(starts), self._threads):  # so that no more blocks exist than threads
                 yield from pool.map(at, starts[first : first + self._threads])
 

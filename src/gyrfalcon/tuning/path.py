@@ -12,8 +12,9 @@ from torch import Tensor
 
 from gyrfalcon.solvers import LeastSquares
 
-from .exact import Pass, factor, one_thread_each
+from .exact import Pass, factor
 from .parameters import rescaled
+from .threads import one_thread_each
 
 Array = np.ndarray[Any, Any]
 
@@ -59,7 +60,7 @@ class PenaltyPath:
         for name, values in (("penalties", given), ("length_scales", list(self.length_scales))):
             if not all(np.isfinite(value) and value > 0 for value in values):
                 raise ValueError(f"{name} must be positive numbers, got {values!r}")
-        if not self.length_scales or (not given and not isinstance(self.penalties, str)):
+        if len(self.length_scales) == 0 or (not given and not isinstance(self.penalties, str)):
             raise ValueError("penalties and length_scales must not be empty")
         for name in ("folds", "rows", "n_centers"):
             if getattr(self, name) < (2 if name == "folds" else 1):

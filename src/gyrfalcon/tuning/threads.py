@@ -1,0 +1,73 @@
+"""Evaluations that keep every operation to one thread, and share out blocks of rows instead.
+
+Matrices of a few hundred columns gain little from more, and lose a hundredfold where threads have to wait for a core
+that another process has.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar, cast
+
+import torch
+
+Evaluate = TypeVar("Evaluate", bound=Callable[..., Any])
+
+
+def take_one_thread() -> int:
+    """Keep operations of this Python thread to one thread; how many it had."""
+    before = torch.get_num_threads()  # a thread that never asked would take the next number that any other sets
+    torch.set_num_threads(1)
+    return before
+
+
+class _Process:
+    """What calls share that run at the same time: how many there are, and PyTorch's threads before the first of them.
+
+    `torch.set_num_threads` is for the thread that calls it and for all that begin later, so that one that begins during
+    a call finds a number which is not the user's.
+    """
+
+    def __init__(self) -> None:
+        self.lock, self.here = threading.Lock(), threading.local()
+        self.calls, self.threads = 0, 1
+
+    @contextmanager
+    def one_thread(self) -> Iterator[None]:
+        with self.lock:
+            before = take_one_thread()
+            if self.calls == 0:
+                self.threads = before
+            self.calls += 1
+        self.here.inside = True
+        try:
+            yield
+        finally:
+            self.here.inside = False
+            with self.lock:
+                self.calls -= 1
+                torch.set_num_threads(self.threads)
+
+
+_process = _Process()
+
+
+def one_thread_each(evaluate: Evaluate) -> Evaluate:
+    """Have a function keep every operation to one thread; `threads_to_share` are for blocks of rows."""
+
+    @functools.wraps(evaluate)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        if getattr(_process.here, "inside", False):
+            return evaluate(*args, **kwargs)
+        with _process.one_thread():
+            return evaluate(*args, **kwargs)
+
+    return cast(Evaluate, wrapped)
+
+
+def threads_to_share() -> int:
+    """How many threads there are for blocks of rows: one, unless operations are kept to one."""
+    return _process.threads if getattr(_process.here, "inside", False) else 1
