@@ -328,8 +328,6 @@ def test_bad_arguments_are_named():
             solver(problem_of(X, C[:0], Y), EarlyStopping())
         with pytest.raises(ValueError, match="positive definite"):
             solver(problem_of(X, C, Y, kernel=-1.0 * KERNEL), EarlyStopping())
-        with pytest.raises(ValueError, match="weights are all zero"):
-            solver(problem_of(X, C, Y, np.zeros(len(X)), intercept=True), EarlyStopping())
         held = (Split.of(len(X), 0.2, 0).labels == 1).astype(float)
         with pytest.raises(ValueError, match="zero for all rows that are held out"):
             solver(problem_of(X, C, Y, 1 - held), EarlyStopping())

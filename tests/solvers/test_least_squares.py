@@ -203,6 +203,65 @@ def test_bad_problems_are_named():
         LeastSquares(K, torch.from_numpy(Y), -1.0)
     with pytest.raises(ValueError, match="Y"):
         LeastSquares(K, torch.from_numpy(Y)[:5], 1.0)
+    with pytest.raises(TypeError, match=r"Y must be a tensor of torch.float64.*torch.as_tensor"):
+        LeastSquares(K, torch.from_numpy(Y).float(), 1.0)
+    with pytest.raises(TypeError, match="Y must be a tensor"):
+        LeastSquares(K, Y, 1.0)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_targets_that_are_no_numbers_are_named(bad):
+    X, C, Y, _ = data()
+    Y[-1, 0] = bad
+    with pytest.raises(ValueError, match="Y must be finite"):
+        LeastSquares(KernelMatrix(KERNELS[0], *tensors(X, C)), torch.from_numpy(Y), 1.0)
+
+
+def test_large_targets_are_numbers():
+    X, C, Y, _ = data()
+    Y[:] = np.finfo(float).max
+    LeastSquares(KernelMatrix(KERNELS[0], *tensors(X, C)), torch.from_numpy(Y), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (lambda w: -w, "zero or more"),
+        (lambda w: 0 * w, "not all zero"),
+        (lambda w: w / 0, "finite"),
+        (lambda w: w * float("nan"), "finite"),
+        (lambda w: w[:, 0], "shape"),
+        (lambda w: w[:5], "shape"),
+    ],
+    ids=["negative", "zero", "infinite", "nan", "flat", "few"],
+)
+def test_weights_that_are_none_are_named(change, named):
+    X, C, Y, _ = data()
+    K = KernelMatrix(KERNELS[0], *tensors(X, C))
+    with pytest.raises(ValueError, match=f"weights.*{named}"):
+        LeastSquares(K, torch.from_numpy(Y), 1.0, change(torch.ones(len(Y), 1, dtype=torch.float64)))
+
+
+@pytest.mark.parametrize("shape", [(30, 2), (30,), (29, 1), (1, 30)])
+def test_a_start_of_another_shape_is_named(shape):
+    X = torch.linspace(-3, 3, 300, dtype=torch.float64)[:, None]
+    problem = LeastSquares(KernelMatrix(KERNELS[0], X, X[::10]), torch.sin(X), 1e-6)
+    with pytest.raises(ValueError, match=r"start must have shape \(30, 1\)"):
+        falkon(problem, start=torch.zeros(shape))
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_exact_without_a_penalty_records_what_rows_that_contradict_each_other_leave(weighted, intercept):
+    X = torch.tensor([[0.0], [0.0], [5.0]], dtype=torch.float64)
+    Y = torch.tensor([[1.0, 0.0], [-1.0, 0.0], [2.0, 0.0]], dtype=torch.float64)
+    w = torch.tensor([[1.0], [3.0], [2.0]], dtype=torch.float64) if weighted else None
+    problem = LeastSquares(KernelMatrix(KERNELS[0], X), Y, 0.0, w, intercept, floor=np.array([0.5, 0.25]))
+    solution = exact(problem)
+    errors = (problem.K @ solution.coefficients + solution.intercept - Y).square()
+    expected = errors.mean(0) if w is None else (w * errors).sum(0) / w.sum()
+    assert float(expected[0]) > 0.4
+    np.testing.assert_allclose(solution.record.objective, expected + torch.tensor([0.5, 0.25]), rtol=1e-10)
 
 
 def test_a_singular_system_gets_its_minimum_norm_solution():

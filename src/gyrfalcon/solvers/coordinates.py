@@ -38,8 +38,7 @@ class Coordinates:
         x = np.zeros((self.m + int(self.problem.intercept), self.t))
         if start is not None:
             beta, b = start if isinstance(start, tuple) else (start, torch.zeros(self.t))
-            if tuple(beta.shape) != (self.m, self.t):
-                raise ValueError(f"start must have shape {(self.m, self.t)}, got {tuple(beta.shape)}")
+            self.problem.check_start(beta)
             x[: self.m] = self.pair.multiply_t(as_numpy(beta.detach().double()))
             x[self.m :] = as_numpy(b.detach().double())
         return x

@@ -100,9 +100,16 @@ def exact(problem: LeastSquares) -> Solution:
         alpha, ones = solved[:, :-1], solved[:, -1]
         offset = alpha.sum(0) / ones.sum()
         solved = alpha - np.outer(ones, offset)
-    objective = problem.penalty * np.einsum("ij,ij->j", Y, solved) + problem.floor  # what is left is penalty·Σw·W⁻¹α
+    if problem.penalty:  # what is left is penalty·Σw·W⁻¹α
+        objective = problem.penalty * np.einsum("ij,ij->j", Y, solved)
+    else:  # nothing, unless rows contradict each other
+        left = root[:, None] * (K.between_centers() @ solved + offset - Y)
+        objective = np.einsum("ij,ij->j", left, left) / problem.total_weight
     record = Record(
-        solver="exact", message="solved by factorisation", objective=objective.tolist(), seconds=problem.seconds
+        solver="exact",
+        message="solved by factorisation",
+        objective=(objective + problem.floor).tolist(),
+        seconds=problem.seconds,
     )
     return Solution(torch.from_numpy(np.ascontiguousarray(solved)), torch.from_numpy(offset), record)
 

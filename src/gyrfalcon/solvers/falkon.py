@@ -187,6 +187,8 @@ def falkon(
         solution = in_float64(split[0], None, split[1])
         assert solution is not None
         return solution
+    if start is not None:
+        problem.check_start(start)
     K = problem.K
     equations = NormalEquations(
         problem, sample_rows(*K.shape, features_of(K.X), K.dtype, problem.penalty, directions_of(K))

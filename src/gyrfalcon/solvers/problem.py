@@ -39,12 +39,43 @@ class Problem:
     def __post_init__(self) -> None:
         if self.Y.ndim != 2 or len(self.Y) != self.K.shape[0]:
             raise ValueError(f"Y must have {self.K.shape[0]} rows and two dimensions, got shape {tuple(self.Y.shape)}")
+        if self.Y.dtype not in self._target_types():
+            raise TypeError(
+                f"Y must be a tensor of {self.K.dtype}, as K is, got a {type(self.Y).__name__} of {self.Y.dtype}: "
+                "convert it with torch.as_tensor(Y, dtype=K.dtype)"
+            )
+        if not bool(self.Y.sum().isfinite()) and not bool(self.Y.isfinite().all()):  # only the sum costs little
+            raise ValueError("Y must be finite, and holds NaN or infinity: drop those rows, or fill them in")
         if not self.penalty >= 0 or not np.isfinite(self.penalty):
             raise ValueError(f"penalty must be a finite number, zero or more, got {self.penalty!r}")
+        if self.weights is not None:
+            if tuple(self.weights.shape) != (len(self.Y), 1):
+                raise ValueError(
+                    f"weights must have shape {(len(self.Y), 1)}, got {tuple(self.weights.shape)}: "
+                    "give one for each row, as a column"
+                )
+            if not 0 < self.total_weight < np.inf or bool(self.weights.min() < 0):
+                raise ValueError(
+                    "weights must be finite, zero or more, and not all zero: give zero to rows that are not to count, "
+                    "and others more"
+                )
+
+    def _target_types(self) -> tuple[torch.dtype, ...]:
+        """What Y may hold."""
+        return (self.K.dtype,)
 
     @property
     def total_weight(self) -> float:
         return float(self.K.shape[0]) if self.weights is None else float(self.weights.sum(dtype=torch.float64))
+
+    def check_start(self, start: Tensor) -> None:
+        """Whether these can be coefficients."""
+        shape = self.K.shape[1], self.Y.shape[1]
+        if tuple(start.shape) != shape:
+            raise ValueError(
+                f"start must have shape {shape}, a row for each centre and a column for each output, "
+                f"got {tuple(start.shape)}"
+            )
 
     def pass_first_product(self) -> None:
         """Bring K to where it is in the middle of a solve: it may be kept in memory from its second product on, and one

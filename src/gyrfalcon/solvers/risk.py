@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import torch
 from torch import Tensor
 
 from gyrfalcon.losses import Loss
@@ -49,12 +50,10 @@ class Risk(Problem):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.weights is not None:
-            if tuple(self.weights.shape) != (len(self.Y), 1):
-                raise ValueError(f"weights must have shape {(len(self.Y), 1)}, got {tuple(self.weights.shape)}")
-            if not bool((self.weights >= 0).all()) or not 0 < self.total_weight < float("inf"):
-                raise ValueError("weights must be finite, zero or more, and not all zero")
         self.loss.check_targets(self.Y)
+
+    def _target_types(self) -> tuple[torch.dtype, ...]:
+        return torch.float32, torch.float64  # losses are computed in float64
 
     def mean(self, values: Tensor) -> Tensor:
         """Σᵢ wᵢ valuesᵢ / Σᵢ wᵢ over the rows."""

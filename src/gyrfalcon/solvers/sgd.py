@@ -214,9 +214,7 @@ def _sizes(problem: Risk, space: Space, step: Any, decay: Any, batch: int) -> tu
 
 
 def _checked(start: Tensor | tuple[Tensor, Tensor], problem: Risk) -> tuple[Tensor, Tensor]:
-    m, t = problem.K.shape[1], problem.Y.shape[1]
-    beta, b = start if isinstance(start, tuple) else (start, torch.zeros(t))
-    if tuple(beta.shape) != (m, t):
-        raise ValueError(f"start must have shape {(m, t)}, got {tuple(beta.shape)}")
+    beta, b = start if isinstance(start, tuple) else (start, torch.zeros(problem.Y.shape[1]))
+    problem.check_start(beta)
     like = {"dtype": torch.float64, "device": problem.K.device}
     return beta.detach().to(**like), b.detach().to(**like)  # type: ignore[call-overload]

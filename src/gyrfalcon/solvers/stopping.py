@@ -49,8 +49,6 @@ class Split:
         """The sum of the weights in each part, where they leave something to learn from and to judge by."""
         weights: list[float] = np.bincount(self.labels, row_weights, self.count).tolist()
         total = sum(weights)
-        if total <= 0:
-            raise ValueError("weights are all zero: give some rows a positive weight")
         if any(weights[part] >= total for part in self.held):
             raise ValueError("weights are zero but for the rows that are held out: give others, or hold out fewer")
         if self.held and not any(weights[part] > 0 for part in self.held):
