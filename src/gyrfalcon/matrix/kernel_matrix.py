@@ -49,7 +49,8 @@ class KernelMatrix:
         Bytes that temporaries may take; a quarter of the free memory if not given.
     cache : bool, optional
         Whether to keep K after the first product. If not given, only where it fits half the budget and reading
-        costs less than making it again; `plan` tells.
+        costs less than making it again; `plan` tells. What is kept follows changes of tensors in place, but not those
+        of NumPy arrays: change those before, or pass cache=False.
     devices : list of str, optional
         Devices that share the rows, such as ["cuda:0", "cuda:1"]. X stays in main memory, or on disk, and results come
         there.
