@@ -112,7 +112,7 @@ def test_tune_shows_what_it_chose(folder, gyrfalcon, tmp_path):
     assert next(iter(done.result["relevance"].values())) == 1
     assert not any(name.startswith("sold") for name in done.result["length_scales"])
     assert gf.load(tmp_path / "m.safetensors").target_ == "price"
-    assert "what matters" in gyrfalcon(f"tune {folder}/homes.csv --target price --test-fraction 0").out
+    assert "where it bends" in gyrfalcon(f"tune {folder}/homes.csv --target price --test-fraction 0").out
 
 
 @pytest.mark.parametrize("ending", ["parquet", "feather", "npz", "arff", "libsvm", "tsv", "csv.gz"])

@@ -212,11 +212,13 @@ def test_many_outputs_and_many_features(tmp_path):
     X, y = regression(60, outputs=70)
     text = written(tmp_path, regressor(tune=None).fit(X, y), X, y, X_train=X, y_train=y)
     assert "20 more" in text
+    assert "on average over the outputs" in text
     wide = np.random.default_rng(0).normal(size=(60, 3000))
-    assert "All features are as relevant" in written(tmp_path, regressor(tune=None).fit(wide, y[:, 0]), wide, y[:, 0])
-    scales = np.geomspace(1, 100, 3000)
-    text = written(tmp_path, regressor(tune=None, length_scale=scales).fit(wide, y[:, 0]), wide, y[:, 0])
-    assert "2,980 more features" in text
+    text = written(tmp_path, regressor(tune=None).fit(wide, y[:, 0]), wide, y[:, 0])
+    assert "3,000 features are too many to shuffle one by one" in text
+    text = written(tmp_path, regressor(tune=None).fit(wide[:, :100], y[:, 0]), wide[:, :100], y[:, 0])
+    assert "80 more features matter less" in text
+    assert "12 of 100 features, by importance" in text
 
 
 def test_many_rows_stay_small(tmp_path):

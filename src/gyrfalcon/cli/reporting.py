@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from gyrfalcon.data import Source
+from gyrfalcon.tables import TableModel
 
 from .summary import parts
 
@@ -23,10 +24,20 @@ def report_of(
     from gyrfalcon.report import write_report
 
     estimator, names, _, _ = parts(model)
+    columns = model.preprocessor_._sources if isinstance(model, TableModel) else None
     X, y = _in_memory(X, y)
     X_train, y_train = (None, None) if train is None else _in_memory(*train)
     write_report(
-        path, estimator, X, y, X_train=X_train, y_train=y_train, feature_names=names, title=title, reproduce=reproduce
+        path,
+        estimator,
+        X,
+        y,
+        X_train=X_train,
+        y_train=y_train,
+        feature_names=names,
+        columns=columns,
+        title=title,
+        reproduce=reproduce,
     )
 
 

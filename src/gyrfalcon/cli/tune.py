@@ -106,7 +106,7 @@ def _chosen(estimator: KernelEstimator, names: list[str]) -> dict[str, Any]:
 
 def _show(console: Console, facts: dict[str, Any]) -> None:
     show_fit(console, facts)
-    features = Table("feature", "relevance", "length scale", box=None, title_justify="left", title="what matters")
+    features = Table("feature", "relevance", "length scale", box=None, title_justify="left", title="where it bends")
     for name, value in list(facts["relevance"].items())[:FEATURES_SHOWN]:
         features.add_row(name, shown(value), shown(facts["length_scales"].get(name)))
     console.print(features)

@@ -39,11 +39,11 @@ def data(evidence: Evidence) -> Section:
 
 
 def _features(evidence: Evidence) -> str:
-    rows = [_described(evidence, int(place)) for place in evidence.by_relevance[:MOST_LISTED]]
+    rows = [_described(evidence, place) for place in evidence.by_importance[:MOST_LISTED]]
     caption = "Of the test rows."
     if len(rows) < len(evidence.names):
         caption += (
-            f" {len(rows)} of {len(evidence.names):,} features{'' if evidence.relevance is None else ', by relevance'}."
+            f" {len(rows)} of {len(evidence.names):,} features{', by importance' if evidence.importance else ''}."
         )
     return page.figure("Features", page.table(["", "least", "median", "most", "spread"], rows), caption)
 

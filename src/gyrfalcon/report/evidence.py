@@ -15,9 +15,10 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from gyrfalcon import tuning
 from gyrfalcon.estimators.data import read_labels, read_points, read_targets
 from gyrfalcon.estimators.streams import is_stream
+
+from .importance import importance
 
 Array = np.ndarray[Any, Any]
 
@@ -34,14 +35,15 @@ class Evidence:
     y: Array
     points: Any  # what the estimator sees
     names: list[str]  # of its features
+    columns: list[str]  # that they were made from
     outputs: list[str]  # of targets, or classes
     truth: Array
     predicted: Array
     probabilities: Array | None
     deviation: Array | None
     without_deviation: str  # why there is none
-    relevance: Array | None
-    without_relevance: str
+    importance: dict[str, float]  # of the columns, the most important first
+    without_importance: str
     X_train: Any
     y_train: Array | None
     seconds: float  # that the predictions took
@@ -51,17 +53,24 @@ class Evidence:
         return self.probabilities is not None
 
     @property
-    def by_relevance(self) -> Array:
-        """Features, the most relevant first; in their own order if relevance is unknown."""
-        if self.relevance is None:
-            return np.arange(len(self.names))
-        return np.argsort(-self.relevance, kind="stable")
+    def by_importance(self) -> list[int]:
+        """Features, those of the most important column first; in their own order if importance is unknown."""
+        ranks = {column: rank for rank, column in enumerate(self.importance)}
+        return sorted(range(len(self.names)), key=lambda place: ranks.get(self.columns[place], 0))
 
     def column(self, feature: int) -> Array:
         return column(self.points, feature)
 
 
-def gather(model: Any, X: Any, y: Any, X_train: Any = None, y_train: Any = None, feature_names: Any = None) -> Evidence:
+def gather(
+    model: Any,
+    X: Any,
+    y: Any,
+    X_train: Any = None,
+    y_train: Any = None,
+    feature_names: Any = None,
+    columns: Any = None,
+) -> Evidence:
     """Predict, and bring all that came to NumPy."""
     check_is_fitted(model)
     if is_stream(X) or is_stream(X_train):
@@ -73,7 +82,7 @@ def gather(model: Any, X: Any, y: Any, X_train: Any = None, y_train: Any = None,
     seen = model[:-1].transform(X) if pipeline and len(model) > 1 else X
     points = read_points(estimator, seen, reset=False)
     names = _names(model, estimator, points.shape[1], feature_names)
-    relevance, without_relevance = _relevance(estimator)
+    columns = _columns(model, names, columns)
     began = time.perf_counter()
     answers: dict[str, Any]
     if is_classifier(model):
@@ -84,6 +93,8 @@ def gather(model: Any, X: Any, y: Any, X_train: Any = None, y_train: Any = None,
         labels = read_targets(y, rows=points.shape[0])
         answers = _regressed(model, estimator, X, seen, labels)
         kept = None if y_train is None else read_targets(y_train, rows=rows_of(X_train))
+    seconds = time.perf_counter() - began
+    found, why = importance(estimator, plain(points) if isinstance(points, Tensor) else points, columns, labels)
     return Evidence(
         model=model,
         estimator=estimator,
@@ -91,11 +102,12 @@ def gather(model: Any, X: Any, y: Any, X_train: Any = None, y_train: Any = None,
         y=labels,
         points=points,
         names=names,
-        relevance=relevance,
-        without_relevance=without_relevance,
+        columns=columns,
+        importance=found,
+        without_importance=why,
         X_train=X_train,
         y_train=kept,
-        seconds=time.perf_counter() - began,
+        seconds=seconds,
         **answers,
     )
 
@@ -151,11 +163,14 @@ def _names(model: Any, estimator: Any, features: int, given: Any) -> list[str]:
     return [str(name) for name in given]
 
 
-def _relevance(estimator: Any) -> tuple[Array | None, str]:
-    try:
-        return tuning.relevance(estimator), ""
-    except (AttributeError, ValueError) as error:
-        return None, str(error)
+def _columns(model: Any, names: list[str], given: Any) -> list[str]:
+    if given is None and isinstance(model, Pipeline) and len(model) == 2:
+        given = getattr(model[0], "_sources", None)  # of a TablePreprocessor
+    if given is None:
+        return names
+    if len(given) != len(names):
+        raise ValueError(f"columns has {len(given)} names but the model has {len(names)} features: name one for each")
+    return [str(column) for column in given]
 
 
 def plain(values: Any) -> Array:

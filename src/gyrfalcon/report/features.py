@@ -12,7 +12,7 @@ from .evidence import Evidence
 from .page import Section
 from .plot import Plot
 from .scale import Scale
-from .text import number, short
+from .text import short
 
 Array = np.ndarray[Any, Any]
 
@@ -22,20 +22,18 @@ GROUPS = 10
 
 
 def features(evidence: Evidence) -> Section:
-    order = evidence.by_relevance
-    if evidence.relevance is None:
-        body = page.paragraph(f"No relevance: {evidence.without_relevance}.", soft=True)
-    elif len(order) > 1 and np.ptp(evidence.relevance) < 1e-6:
-        words = "All features are as relevant: their length scales follow their spread and were not learned one by one."
-        body = page.paragraph(words)
+    if not evidence.importance:
+        body = page.paragraph(f"How much each feature matters is not known: {evidence.without_importance}.", soft=True)
     else:
-        shown = order[:MOST_BARS]
-        rows = [(evidence.names[i], float(evidence.relevance[i]), number(evidence.relevance[i], 2)) for i in shown]
-        words = "Relevance is the spread of a feature over its length scale, beside that of the first."
-        if len(order) > MOST_BARS:
-            words += f" {len(order) - MOST_BARS:,} more features have less."
-        body = page.paragraph(words) + page.bars(rows)
-    drawn = [_picture(evidence, int(place)) for place in order[:MOST_PICTURES]]
+        shown = list(evidence.importance.items())[:MOST_BARS]
+        words = _shuffling(evidence)
+        if len(evidence.importance) > MOST_BARS:
+            words += f" {len(evidence.importance) - MOST_BARS:,} more features matter less."
+        body = page.paragraph(words) + page.bars([(name, max(0.0, by), _growth(evidence, by)) for name, by in shown])
+    firsts: dict[str, int] = {}
+    for place in evidence.by_importance:
+        firsts.setdefault(evidence.columns[place], place)
+    drawn = [_picture(evidence, place) for place in list(firsts.values())[:MOST_PICTURES]]
     title = "Errors along the features" if evidence.classes else "Residuals along the features"
     words = "Where the line leaves zero, something in that feature is not yet understood."
     if evidence.classes:
@@ -45,6 +43,20 @@ def features(evidence: Evidence) -> Section:
     return Section(
         "Features", f'{body}<h3 style="margin-top:2rem">{title}</h3>{page.paragraph(words)}{page.figures(drawn)}'
     )
+
+
+def _shuffling(evidence: Evidence) -> str:
+    shuffled = "when the values of one feature are shuffled over the test rows"
+    if evidence.classes:
+        return f"How many more of 100 predictions are wrong {shuffled}."
+    of = "" if len(evidence.outputs) == 1 else ", on average over the outputs,"
+    return f"How much larger the RMSE{of} gets {shuffled}."
+
+
+def _growth(evidence: Evidence, by: float) -> str:
+    if evidence.classes:
+        return f"{100 * by:+,.1f}".replace("-", "−")
+    return f"{100 * by:+,.0f} %".replace("-", "−")
 
 
 def _picture(evidence: Evidence, feature: int) -> str:

@@ -44,6 +44,7 @@ def write_report(
     X_train: Any = None,
     y_train: Any = None,
     feature_names: Any = None,
+    columns: Any = None,
     title: str | None = None,
     reproduce: str | None = None,
 ) -> Path:
@@ -64,6 +65,10 @@ def write_report(
         rows and for a quarter of a minute or so.
     feature_names : sequence of str, optional
         Those of the fit by default.
+    columns : sequence of str, optional
+        Of each feature the column of the table that it was made from: features of one column, such as the codes of its
+        categories, count as one where the page says how much each matters. A column each by default, or those of the
+        `TablePreprocessor` of a pipeline.
     title : str, optional
     reproduce : str, optional
         The command that made the model; some lines of Python by default.
@@ -79,7 +84,7 @@ def write_report(
     True
     """
     with np.errstate(all="ignore"):  # what is not finite is shown as a dash, or not at all
-        text = _page(gather(model, X_test, y_test, X_train, y_train, feature_names), title, reproduce)
+        text = _page(gather(model, X_test, y_test, X_train, y_train, feature_names, columns), title, reproduce)
     with replacing(Path(path)) as temporary:
         temporary.write_text(text, encoding="utf-8")
     return Path(path)

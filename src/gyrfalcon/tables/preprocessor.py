@@ -162,6 +162,11 @@ class TablePreprocessor(Savable, TransformerMixin, BaseEstimator):  # type: igno
         check_is_fitted(self)
         return np.array([name for rule in self.rules_ for name in rule.names], dtype=object)
 
+    @property
+    def _sources(self) -> list[str]:
+        """The column of each feature."""
+        return [rule.name for rule in self.rules_ for _ in rule.kept]
+
     def _check_parameters(self) -> None:
         if self.dtype not in _TYPES:
             raise ValueError(f"dtype must be one of {_TYPES}, got {self.dtype!r}")

@@ -62,7 +62,10 @@ def plot_trace(model: Any, ax: Axes | None = None) -> Axes:
 
 
 def relevance(model: Any) -> Array:
-    """How much each feature matters: its spread over the centres divided by its length scale, the largest being one.
+    """How nonlinear the function may be in each feature: spread over the centres / length scale, the largest being one.
+
+    A long length scale means that the function is smooth in the feature, not that the feature is unimportant: what is
+    linear in a feature that matters most has the longest. What each feature is worth is in `gyrfalcon.report`.
 
     Parameters
     ----------
@@ -98,7 +101,9 @@ def _gains(kernel: Kernel, features: int) -> Array:
 
 
 def plot_relevance(model: Any, ax: Axes | None = None, *, most: int = 20) -> Axes:
-    """The most relevant features, as bars; see `relevance`.
+    """Features by spread over length scale, as bars; see `relevance`.
+
+    A short bar is a long length scale: the function is smooth in that feature, which does not make it unimportant.
 
     Parameters
     ----------
