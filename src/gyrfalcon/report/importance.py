@@ -16,8 +16,8 @@ SHUFFLES = 3
 MOST_ROWS = 1000
 LEAST_ROWS = 50  # fewer say too little
 MOST_SECONDS = 2.0  # reckoned, not measured, so that the same model always has the same report
-# Of a call of predict, a value of a row, and an operation on an entry of the kernel matrix, as on one core.
-CALL, VALUE, OPERATION = 1.2e-3, 7e-9, 4e-11
+# Of a call of predict, a value of a row or a centre, and an operation on an entry of the kernel matrix, as on one core.
+CALL, VALUE, OPERATION = 1e-3, 5e-9, 4e-11
 ENTRY = 100  # operations on an entry, beside one for each feature and output
 
 
@@ -73,7 +73,7 @@ def _affordable(n: int, columns: int, estimator: Any) -> tuple[int, int]:
     centers, features = estimator.centers_.shape
     outputs = np.asarray(estimator.coefficients_).size // max(1, centers)
     row = OPERATION * centers * (ENTRY + features + outputs) + VALUE * features
-    most = max(0.0, (MOST_SECONDS / columns - CALL) / row)
+    most = max(0.0, (MOST_SECONDS / columns - CALL - VALUE * centers * features) / row)
     rows = min(n, MOST_ROWS)
     shuffles = int(np.clip(most // rows, 1, SHUFFLES))
     return int(min(rows, most)), shuffles
