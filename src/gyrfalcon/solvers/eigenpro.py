@@ -98,8 +98,8 @@ def eigenpro(
     checked_count(projection_epochs, "projection_epochs")
     if K.C is K.X and problem.weights is not None:
         raise ValueError("weights: eigenpro takes none where all points are centres: drop them, or choose falkon")
-    if start is not None and tuple(start.shape) != (K.shape[1], problem.Y.shape[1]):
-        raise ValueError(f"start must have shape {(K.shape[1], problem.Y.shape[1])}, got {tuple(start.shape)}")
+    if start is not None:
+        problem.check_start(start)
     wide = start is not None and drowns(problem, start) if resume is None else resume[0]["float64"]
     if wide and K.dtype == torch.float32:
         problem = problem.widened() or problem
