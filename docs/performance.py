@@ -160,6 +160,7 @@ def mnist(found: dict[str, Any]) -> str:
     rows = [
         [
             row["data"],
+            row["method"],
             f"{row['m']:,}",
             f"{row['accuracy']:.2f} %",
             f"{row['published']:.2f} %",
@@ -167,7 +168,38 @@ def mnist(found: dict[str, Any]) -> str:
         ]
         for row in found["rows"]
     ]
-    return table(["data", "centres", "accuracy", "published", "fit"], rows)
+    return table(["data", "method", "centres", "accuracy", "published", "fit"], rows)
+
+
+def tabular(found: dict[str, Any]) -> str:
+    rows = [
+        [row["data"], f"{row['rows']:,}"]
+        + [f"{row['errors'][who]:.4f}, {row['seconds'][who]:.1f} s" for who in ("gyrfalcon", "LightGBM", "HistGB")]
+        for row in found["rows"]
+    ]
+    better, timely = (sum(row[kind] for row in found["rows"]) for kind in ("better", "in_time"))
+    return (
+        "Models as they come, with no argument, and the data as they are. Mean squared error over the variance of the\n"
+        "targets, or share of wrong classes, and time to fit.\n\n"
+        f"{table(['data', 'rows', 'Gyrfalcon', 'LightGBM', 'HistGradientBoosting'], rows)}\n\n"
+        f"No worse than the better of the two on {better} of {len(rows)}; within three times their mean time on "
+        f"{timely}."
+    )
+
+
+def gpytorch(found: dict[str, Any]) -> str:
+    rows = [
+        [name, f"{row['rows']:,}"]
+        + [f"{row['errors'][who]:.3f}, {row['seconds'][who]:.0f} s" for who in ("gyrfalcon", "SGPR", "SVGP")]
+        for name, row in found["sets"].items()
+    ]
+    settings = found["settings"]
+    return (
+        f"The same kernel, one length scale per feature, tuned by each; {settings['centers']:,} centres beside "
+        f"{settings['sgpr']['inducing']:,} and {settings['svgp']['inducing']:,}\ninducing points. Root mean squared "
+        "error over the deviation of the targets, and time from rows to predictions.\n\n"
+        f"{table(['data', 'rows', 'Gyrfalcon', 'SGPR', 'SVGP'], rows)}"
+    )
 
 
 SECTIONS: dict[str, tuple[str, str, Callable[[dict[str, Any]], str]]] = {
@@ -179,6 +211,8 @@ SECTIONS: dict[str, tuple[str, str, Callable[[dict[str, Any]], str]]] = {
     "paths": ("All centres and penalties at once", "paths", paths),
     "mnist": ("Images, beside published accuracies", "mnist", mnist),
     "sparse": ("Sparse rows", "sparse", sparse),
+    "tabular": ("Tables, beside gradient boosting", "tabular", tabular),
+    "gpytorch": ("Sparse Gaussian processes in GPyTorch", "gpytorch", gpytorch),
 }
 
 
