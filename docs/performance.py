@@ -158,17 +158,10 @@ def sparse(found: dict[str, Any]) -> str:
 
 def mnist(found: dict[str, Any]) -> str:
     rows = [
-        [
-            row["data"],
-            row["method"],
-            f"{row['m']:,}",
-            f"{row['accuracy']:.2f} %",
-            f"{row['published']:.2f} %",
-            f"{row['fit_seconds']:.1f} s",
-        ]
+        [row["data"], row["method"], f"{row['m']:,}", f"{row['accuracy']:.2f} %", f"{row['published']:.2f} %"]
         for row in found["rows"]
     ]
-    return table(["data", "method", "centres", "accuracy", "published", "fit"], rows)
+    return table(["data", "method", "centres", "accuracy", "published"], rows)
 
 
 def tabular(found: dict[str, Any]) -> str:
