@@ -160,6 +160,8 @@ def test_interrupt_during_a_native_product():
         import os, signal, threading, time, numpy as np, gyrfalcon as gf
         from gyrfalcon.matrix import native_engine
 
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs in the background of a shell ignore it
+
         class Watched:
             def __init__(self, core):
                 self.core, self.asked = core, threading.Event()

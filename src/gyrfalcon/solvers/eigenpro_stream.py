@@ -92,7 +92,7 @@ def eigenpro_stream(
         if run is None:
             check_kernel(K)
             _check_start(start, K.shape[1], targets.shape[1])
-            wide = start is not None and drowns(LeastSquares(K, targets, 0.0), start)
+            wide = start is not None and drowns(LeastSquares(K, targets.to(K.dtype), 0.0), start)
         elif targets.shape[1] != run.beta.shape[1]:
             raise ValueError(f"Y has {targets.shape[1]} columns but those before had {run.beta.shape[1]}")
         K = K.widened() if wide else K
