@@ -17,6 +17,7 @@ DOCS = Path(__file__).parent
 REPORT = DOCS.parent / "report"
 DIGITS = 10  # significant ones: so many more than are shown that rounding twice is rounding once
 UNUSED = {
+    "skipped",
     *("versions", "system", "load_average", "engine", "message", "parts", "rounds", "patience", "filters"),
     *(
         "torch_choice",
