@@ -52,6 +52,12 @@ def test_the_claim_of_readme(regressor):
     assert int(memory) == int(1 / max(fit["memory"] for fit in fits)), REMEDY
 
 
+def test_the_tables_of_readme():
+    rows = json.loads((ROOT / "docs" / "results" / "tabular.json").read_text("utf-8"))["rows"]
+    better = sum(row["better"] for row in rows)
+    assert f"on {better} of {len(rows)} tables" in (ROOT / "README.md").read_text("utf-8"), REMEDY
+
+
 def test_collecting_keeps_what_is_shown(script):
     measured = {"machine": {"cpu": "a", "versions": {}}, "rows": [{"seconds": 1.23456789012345, "message": "done"}]}
     assert script["collected"](measured) == {"machine": {"cpu": "a"}, "rows": [{"seconds": 1.23456789}]}

@@ -91,8 +91,10 @@ def eigenpro_stream(
         targets = as_vectors(Y, "Y", K.shape[0], K.dtype, K.device).detach().double()
         if run is None:
             check_kernel(K)
-            _check_start(start, K.shape[1], targets.shape[1])
-            wide = start is not None and drowns(LeastSquares(K, targets.to(K.dtype), 0.0), start)
+            if start is not None:
+                first = LeastSquares(K, targets.to(K.dtype), 0.0)
+                first.check_start(start)
+                wide = drowns(first, start)
         elif targets.shape[1] != run.beta.shape[1]:
             raise ValueError(f"Y has {targets.shape[1]} columns but those before had {run.beta.shape[1]}")
         K = K.widened() if wide else K
@@ -126,11 +128,6 @@ def eigenpro_stream(
         reason=f"eigenpro 3, {run.network.project.name} projection, streamed",
     )
     return Solution(*run.solution()(), record)
-
-
-def _check_start(start: Tensor | None, *shape: int) -> None:
-    if start is not None and tuple(start.shape) != shape:
-        raise ValueError(f"start must have shape {shape}, got {tuple(start.shape)}")
 
 
 class _Stream:

@@ -134,10 +134,14 @@ def as_array(value: Any) -> Array:
     return value.detach().cpu().numpy() if isinstance(value, Tensor) else np.asarray(value, dtype=np.float64)
 
 
+def length_scales(kernel: Kernel) -> dict[str, Array]:
+    """By the names of its parameters."""
+    return {name: as_array(value) for name, value in kernel.parameters().items() if _last(name) == "length_scale"}
+
+
 def rescaled(kernel: Kernel, factor: float) -> Kernel:
     """With every length scale times a factor."""
-    values = {n: factor * as_array(v) for n, v in kernel.parameters().items() if _last(n) == "length_scale"}
-    return kernel.with_parameters({name: value.tolist() for name, value in values.items()})
+    return kernel.with_parameters({name: (factor * value).tolist() for name, value in length_scales(kernel).items()})
 
 
 def _last(name: str) -> str:

@@ -18,7 +18,7 @@ from .exact import Exact
 from .journal import Journal
 from .objectives import GCV, LeaveOneOut, Method, Objective
 from .optimizers import FAILURES
-from .parameters import as_array, rescaled
+from .parameters import as_array, length_scales, rescaled
 from .path import held_out
 from .rows import EXACT_ENTRIES, Data, noise_of
 from .settings import Tuning
@@ -59,6 +59,10 @@ class Run:
         wish = self.settings.method
         small = self.entries <= EXACT_ENTRIES
         return Exact() if wish == "exact" or (wish == "auto" and small) else Stochastic(probes=self.settings.probes)
+
+    @property
+    def late(self) -> bool:
+        return self.deadline is not None and time.monotonic() >= self.deadline
 
     def __call__(
         self,
@@ -159,6 +163,8 @@ def wide_and_deep(
         kernels = [rescaled(kernel, STRETCH) for kernel in kernels]
     best = min(found, key=_error)
     for _ in range(0 if run.fixed_kernel else SHORTENINGS):
+        if run.late:
+            break
         problem = best.tuned.problem
         shorter = problem.at(kernel=rescaled(problem.K.kernel, SHORTER), penalty=best.noise / problem.total_weight)
         other = sample.judge(replace(best.tuned, problem=shorter), MANY_CENTERS, fixed_penalty=run.fixed_penalty)
@@ -189,11 +195,8 @@ def _attempt(
 def _recalled(tuned: Tuned) -> Kernel:
     """Its kernel, with features that a few centres had no use for within reach of a gradient again."""
     kernel, start = tuned.problem.K.kernel, tuned.trace.steps[0].parameters
-    near = {
-        name: np.minimum(as_array(value), RECALL * as_array(start[name])).tolist()
-        for name, value in kernel.parameters().items()
-        if name.rpartition(".")[2] == "length_scale"
-    }
+    scales = length_scales(kernel)
+    near = {name: np.minimum(scale, RECALL * as_array(start[name])).tolist() for name, scale in scales.items()}
     return kernel.with_parameters(near)
 
 
