@@ -1,4 +1,4 @@
-"""The door: what is accepted as points or vectors, checked once, named in every complaint."""
+"""Arrays, tensors and CSR matrices: what is accepted, checked once and named in every complaint, and conversions."""
 
 from __future__ import annotations
 
@@ -9,26 +9,19 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
-from gyrfalcon.data.dask_source import DaskSource, is_dask
-from gyrfalcon.data.source import Source
-
-Dense: TypeAlias = np.ndarray[Any, Any] | Tensor
-Points: TypeAlias = Dense | sparse.csr_array
+Array: TypeAlias = np.ndarray[Any, Any]
+Dense: TypeAlias = Array | Tensor
+AnyPoints: TypeAlias = Dense | sparse.csr_array
 
 _CHUNK = 1 << 20  # entries looked at together when checking that all are finite
 _FLOATS = {"float32": torch.float32, "float64": torch.float64}
 
 
-def as_points(value: Any, name: str) -> Any:
-    """A finite float32 or float64 matrix: array, tensor, CSR or Source; nothing is copied unless it must be.
+def as_matrix(value: Any, name: str) -> AnyPoints:
+    """A finite float32 or float64 matrix: an array, a tensor or CSR; nothing is copied unless it must be.
 
-    Integers and booleans become float64. Anything with `__array__` (lists, data frames) is read as an array. A source
-    of rows passes as it is: it checks its chunks whenever they are read. A Dask collection becomes one.
+    Integers and booleans become float64. Anything with `__array__` (lists, data frames) is read as an array.
     """
-    if is_dask(value):
-        return DaskSource(value)
-    if isinstance(value, Source):
-        return value
     points = _as_matrix(value, name)
     if points.ndim != 2:
         raise ValueError(f"{name} must have two dimensions (rows are points), got shape {tuple(points.shape)}")
@@ -42,15 +35,13 @@ def as_points(value: Any, name: str) -> Any:
 
 def as_dense(value: Any, name: str) -> Dense:
     """The same for those who have no use for sparse points."""
-    points: Points = as_points(value, name)
-    if isinstance(points, Source):
-        raise TypeError(f"{name} must be in memory here: use KernelMatrix, or read its rows with .to_array()")
+    points = as_matrix(value, name)
     if isinstance(points, sparse.csr_array):
         raise TypeError(f"{name} must be dense here: use KernelMatrix, or convert it with .toarray()")
     return points
 
 
-def _as_matrix(value: Any, name: str) -> Points:
+def _as_matrix(value: Any, name: str) -> AnyPoints:
     if isinstance(value, Tensor):
         if value.layout is torch.sparse_csr:
             parts = (value.values(), value.col_indices(), value.crow_indices())
@@ -109,12 +100,23 @@ def _check_finite(points: Dense, name: str) -> None:
             raise ValueError(f"{name} contains NaN or infinity: drop or impute those entries first")
 
 
-def torch_dtype(points: Points) -> torch.dtype:
+def torch_dtype(points: Any) -> torch.dtype:
     return points.dtype if isinstance(points, Tensor) else _FLOATS[points.dtype.name]
 
 
-def device_of(points: Points) -> torch.device:
+def device_of(points: Any) -> torch.device:
     return points.device if isinstance(points, Tensor) else torch.device("cpu")
+
+
+def as_numpy(values: Any, dtype: Any = None) -> Array:
+    """The same numbers as an array in main memory, without their history; of another type if one is given."""
+    array = values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
+    return array if dtype is None else array.astype(dtype, copy=False)
+
+
+def in_double(points: Any) -> Any:
+    """Points of any kind in float64."""
+    return points.double() if isinstance(points, Tensor) else points.astype(np.float64, copy=False)
 
 
 def to_tensor(array: Dense) -> Tensor:
@@ -131,8 +133,7 @@ def as_kind(points: Any, like: Any) -> Any:
     if isinstance(like, Tensor):
         dense = points.toarray() if sparse.issparse(points) else points
         return to_tensor(dense).detach().to(like.device, like.dtype)
-    if isinstance(points, Tensor):
-        points = points.detach().cpu().numpy()
+    points = points if sparse.issparse(points) else as_numpy(points)
     points = points.astype(like.dtype, copy=False)
     if sparse.issparse(like):
         return sparse.csr_array(points)

@@ -64,6 +64,14 @@ class Savable:
     def _set_state(self, values: dict[str, Any], arrays: dict[str, Array]) -> None:
         raise NotImplementedError
 
+    def _describe_parameter(self, name: str, value: Any) -> Any:
+        """A constructor argument as JSON; what only matters for fitting again and has no description becomes None."""
+        return _parameter(name, value)
+
+    def _read_parameter(self, name: str, value: Any) -> Any:
+        """What `_describe_parameter` described."""
+        return Kernel.from_dict(value) if isinstance(value, Mapping) else value
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a safetensors file, whole or not at all; `gyrfalcon.load` reads it.
 
@@ -116,7 +124,8 @@ def load(path: str | os.PathLike[str]) -> Any:
 def describe(model: Savable) -> State:
     """A fitted model as what JSON can hold and arrays; `build` makes it again."""
     values, arrays = model._state()
-    parameters = {name: _parameter(name, value) for name, value in model.get_params(deep=False).items()}  # type: ignore[attr-defined]
+    given = model.get_params(deep=False)  # type: ignore[attr-defined]
+    parameters = {name: model._describe_parameter(name, value) for name, value in given.items()}
     return {"model": type(model).__name__, "version": VERSION, "parameters": parameters, "fitted": values}, arrays
 
 
@@ -162,9 +171,7 @@ def build(description: Any, arrays: dict[str, Array]) -> Savable:
     model = Savable.models[name]()
     known = model.get_params(deep=False)  # type: ignore[attr-defined]
     parameters = {
-        key: Kernel.from_dict(value) if isinstance(value, Mapping) else value
-        for key, value in description["parameters"].items()
-        if key in known
+        key: model._read_parameter(key, value) for key, value in description["parameters"].items() if key in known
     }
     model.set_params(**parameters)  # type: ignore[attr-defined]
     model._set_state(description["fitted"], arrays)
@@ -181,7 +188,6 @@ def _digest(text: str, arrays: Mapping[str, Array]) -> str:
 
 
 def _parameter(name: str, value: Any) -> Any:
-    """A constructor argument as JSON; what only matters for fitting again and has no description becomes None."""
     if name == "checkpoint":
         return None  # a folder of the machine that fitted
     if isinstance(value, Kernel):

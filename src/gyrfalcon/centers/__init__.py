@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from gyrfalcon.arrays import Points, as_kind, as_points
+from gyrfalcon.arrays import AnyPoints, as_kind
 from gyrfalcon.data import Source
+from gyrfalcon.data.points import as_points
 from gyrfalcon.kernels import Kernel
 
 from .automatic import automatic_count
@@ -32,7 +33,7 @@ __all__ = [
     "uniform",
 ]
 
-Rule = Callable[..., Points]
+Rule = Callable[..., AnyPoints]
 _ROWS_SEEN = 4  # for each centre, to see whether there are more distinct rows than centres
 _SAMPLED, _SAMPLED_PER_CENTER = 100_000, 20  # rows of a source in memory, the larger of both
 
@@ -42,14 +43,14 @@ RULES: dict[str, Rule] = {"uniform": uniform, "kmeans": kmeans, "leverage": leve
 def select(
     centers: str | Rule | Any,
     kernel: Kernel,
-    X: Points,
+    X: AnyPoints,
     count: int,
     *,
     weights: Array | None = None,
     penalty: float = 1e-6,
     random: np.random.Generator,
     memory_budget: int | None = None,
-) -> Points:
+) -> AnyPoints:
     """Choose centres by a rule, or take those given; they come as X does: in its kind, type and device.
 
     A named rule returns all distinct rows of positive weight, sorted, if there are no more than `count`. Rows that a
@@ -102,14 +103,14 @@ def select(
     return without_duplicates(_like(X, chosen))
 
 
-def _rows_of_use(rule: str, X: Points, count: int, memory_budget: int | None) -> int:
+def _rows_of_use(rule: str, X: AnyPoints, count: int, memory_budget: int | None) -> int:
     """How many rows of a source a rule is given: within half the budget, but never fewer than it is to choose."""
     wanted = _ROWS_SEEN * count if rule == "uniform" else max(_SAMPLED_PER_CENTER * count, _SAMPLED)
     budget = DEFAULT_BUDGET if memory_budget is None else memory_budget
     return max(count, min(wanted, budget // (2 * X.dtype.itemsize * max(1, X.shape[1]))))
 
 
-def _like(X: Points, centers: Any) -> Points:
+def _like(X: AnyPoints, centers: Any) -> AnyPoints:
     points = as_points(centers, "centers")
     if points.shape[0] == 0 or points.shape[1] != X.shape[1]:
         raise ValueError(f"centers must have rows of {X.shape[1]} features, as X has, got shape {tuple(points.shape)}")

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from gyrfalcon.arrays import Points
+from gyrfalcon.arrays import AnyPoints
 from gyrfalcon.data import Source
 
 from .rows import Array, eligible, on_host, take
 
 
-def distinct(X: Points, weights: Array | None = None) -> tuple[Points, Array]:
+def distinct(X: AnyPoints, weights: Array | None = None) -> tuple[AnyPoints, Array]:
     """The distinct rows of positive weight in lexicographic order, and for each row of X which of them it is.
 
     Rows of no weight are -1. The distinct rows do not depend on the order of the rows of X.
@@ -48,13 +48,13 @@ def distinct(X: Points, weights: Array | None = None) -> tuple[Points, Array]:
     return chosen if sparse.issparse(chosen) else chosen + 0.0, group
 
 
-def without_duplicates(X: Points) -> Points:
+def without_duplicates(X: AnyPoints) -> AnyPoints:
     """X with the first of equal rows only, in the order given."""
     order, starts = sort_rows(_without_zeros(X) if isinstance(X, sparse.csr_array) else X, np.arange(X.shape[0]))
     return X if len(starts) == X.shape[0] else take(X, np.sort(np.minimum.reduceat(order, starts)))
 
 
-def sort_rows(X: Points, rows: Array) -> tuple[Array, Array]:
+def sort_rows(X: AnyPoints, rows: Array) -> tuple[Array, Array]:
     """The given rows of X sorted, and the positions at which a run of equal ones starts.
 
     Column after column, and each among those rows only that are equal so far: one sort for most data.

@@ -5,7 +5,7 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
-from gyrfalcon.arrays import Points, device_of, torch_dtype
+from gyrfalcon.arrays import AnyPoints, device_of, torch_dtype
 from gyrfalcon.kernels import Kernel, Scaled
 from gyrfalcon.kernels.base import scale_inputs
 from gyrfalcon.kernels.distances import shift_of
@@ -21,14 +21,14 @@ _BLOCK_BYTES = 4 << 20
 
 def kmeans(
     kernel: Kernel,
-    X: Points,
+    X: AnyPoints,
     count: int,
     *,
     weights: Array | None = None,
     penalty: float = 1e-6,
     random: np.random.Generator,
     memory_budget: int | None = None,
-) -> Points:
+) -> AnyPoints:
     """Means of clusters: Lloyd's iterations on a sample, started from rows drawn far from those before them.
 
     The distance is ‖(x - c) / length_scale‖ for a kernel with length scales, Euclid's otherwise. A sample has at most
@@ -100,7 +100,7 @@ def _seeds(metric: _Metric, weights: Array, count: int, random: np.random.Genera
 class _Metric:
     """The sample where the distance is Euclid's, on the device of X, in a unit that keeps squares in range."""
 
-    def __init__(self, kernel: Kernel, X: Points, points: Array):
+    def __init__(self, kernel: Kernel, X: AnyPoints, points: Array):
         while isinstance(kernel, Scaled):
             kernel = kernel.kernel
         self.length_scale = getattr(kernel, "length_scale", 1.0)

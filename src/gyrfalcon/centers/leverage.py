@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from gyrfalcon.arrays import Points
+from gyrfalcon.arrays import AnyPoints
 from gyrfalcon.kernels import Kernel
 from gyrfalcon.linalg.triangles import cholesky_with_jitter
 
@@ -33,14 +33,14 @@ _FINAL_CANDIDATES = 10  # times count: rows that the centres are drawn from
 
 def leverage(
     kernel: Kernel,
-    X: Points,
+    X: AnyPoints,
     count: int,
     *,
     weights: Array | None = None,
     penalty: float = 1e-6,
     random: np.random.Generator,
     memory_budget: int | None = None,
-) -> Points:
+) -> AnyPoints:
     """Rows of X without replacement in proportion to their approximate ridge leverage scores.
 
     The score of row i is entry (i, i) of K (K + penalty·n·I)⁻¹, or of √W K √W (√W K √W + penalty·Σw·I)⁻¹ with weights;
@@ -75,7 +75,7 @@ def leverage(
 
 def leverage_scores(
     kernel: Kernel,
-    X: Points,
+    X: AnyPoints,
     count: int,
     *,
     weights: Array | None = None,

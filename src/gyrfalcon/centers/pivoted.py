@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from gyrfalcon.arrays import Points
+from gyrfalcon.arrays import AnyPoints
 from gyrfalcon.kernels import Kernel
 
 from .rows import (
@@ -28,14 +28,14 @@ _NOISE = 1e-12  # of k(x, x): a residual below it is rounding
 
 def pivoted(
     kernel: Kernel,
-    X: Points,
+    X: AnyPoints,
     count: int,
     *,
     weights: Array | None = None,
     penalty: float = 1e-6,
     random: np.random.Generator,
     memory_budget: int | None = None,
-) -> Points:
+) -> AnyPoints:
     """Pivots of a randomly pivoted Cholesky factorisation of K = k(X, X), in the order they were drawn.
 
     A row is drawn in proportion to its weight times what is left of its diagonal entry, k(x, x) - ‖F x‖², where FᵀF is

@@ -10,8 +10,9 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
-from gyrfalcon.arrays import Points
+from gyrfalcon.arrays import AnyPoints
 from gyrfalcon.data import Source
+from gyrfalcon.data.points import Points
 from gyrfalcon.kernels import Kernel
 from gyrfalcon.matrix import KernelMatrix
 
@@ -19,7 +20,7 @@ Array = np.ndarray[Any, Any]
 DEFAULT_BUDGET = 1 << 30  # bytes that a rule may take where none are given
 
 
-def eligible(X: Points, weights: Array | None) -> tuple[Array, Array]:
+def eligible(X: AnyPoints, weights: Array | None) -> tuple[Array, Array]:
     """The rows of positive weight, and their weights."""
     n = X.shape[0]
     weights = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
@@ -70,14 +71,16 @@ def subsample(rows: Array, weights: Array, size: int, random: np.random.Generato
     return rows[drawn], times.astype(np.float64)
 
 
-def take(X: Points, rows: Array) -> Points:
+def take(X: AnyPoints, rows: Array) -> AnyPoints:
     """Those rows, as a new matrix of the same kind."""
     if isinstance(X, Tensor):
         return X.detach()[torch.from_numpy(rows).to(X.device)]
     return X.take(rows) if isinstance(X, Source) else X[rows]
 
 
-def stand_in(X: Source, weights: Array | None, size: int, random: np.random.Generator) -> tuple[Points, Array | None]:
+def stand_in(
+    X: Source, weights: Array | None, size: int, random: np.random.Generator
+) -> tuple[AnyPoints, Array | None]:
     """All rows of a source and their weights if there are at most `size`, else so many drawn by weight: in memory."""
     n = X.shape[0]
     if n <= size:
@@ -88,12 +91,12 @@ def stand_in(X: Source, weights: Array | None, size: int, random: np.random.Gene
     return X.take(rows), weights
 
 
-def on_host(X: Points) -> Any:
+def on_host(X: AnyPoints) -> Any:
     """X as an array or CSR in main memory."""
     return X.detach().cpu().numpy() if isinstance(X, Tensor) else X
 
 
-def in_double(X: Points, rows: Array) -> Any:
+def in_double(X: AnyPoints, rows: Array) -> Any:
     """Those rows in float64 and in main memory, where a rule does its own linear algebra."""
     return on_host(take(X, rows)).astype(np.float64)
 
@@ -101,15 +104,15 @@ def in_double(X: Points, rows: Array) -> Any:
 def dense(kernel: Kernel, X: Any, C: Any) -> Array:
     """k(X, C), for the small matrices of a rule."""
     with torch.no_grad():
-        return np.asarray(KernelMatrix(kernel, X, C).to_dense())
+        return np.asarray(KernelMatrix(kernel, Points(X), Points(C)).to_dense())
 
 
 def diagonal(kernel: Kernel, X: Any) -> Array:
     with torch.no_grad():
-        return np.asarray(KernelMatrix(kernel, X).diag())
+        return np.asarray(KernelMatrix(kernel, Points(X)).diag())
 
 
-def row_size(X: Points) -> int:
+def row_size(X: AnyPoints) -> int:
     """How many numbers a row holds."""
     if isinstance(X, sparse.csr_array):
         return int(2 * X.nnz // max(1, X.shape[0])) + 1  # an entry is a value and an index

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gyrfalcon.arrays import Points
+from gyrfalcon.arrays import AnyPoints
 from gyrfalcon.kernels import Kernel
 
 from .rows import Array, checked_count, draw, eligible, take
@@ -10,14 +10,14 @@ from .rows import Array, checked_count, draw, eligible, take
 
 def uniform(
     kernel: Kernel,
-    X: Points,
+    X: AnyPoints,
     count: int,
     *,
     weights: Array | None = None,
     penalty: float = 1e-6,
     random: np.random.Generator,
     memory_budget: int | None = None,
-) -> Points:
+) -> AnyPoints:
     """Rows of X without replacement, each in proportion to its weight among those not yet drawn.
 
     Neither the kernel nor the penalty is looked at.

@@ -5,6 +5,7 @@ from .chunked import ChunkedSource
 from .dask_source import DaskSource
 from .feather import FeatherSource
 from .parquet import ParquetSource
+from .points import Points, as_points
 from .source import Source
 from .table import Table, open
 from .writer import write
@@ -15,8 +16,10 @@ __all__ = [
     "DaskSource",
     "FeatherSource",
     "ParquetSource",
+    "Points",
     "Source",
     "Table",
+    "as_points",
     "open",
     "write",
 ]

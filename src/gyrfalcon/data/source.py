@@ -60,6 +60,7 @@ class Source(ABC):
         self.dtype = _checked_dtype(dtype)
         self.names: tuple[str, ...] | None = None if names is None else tuple(names)
         self._window: tuple[int, Array] | None = None
+        self._kept: tuple[Array, Array] | None = None
 
     @abstractmethod
     def _read(self, start: int, stop: int) -> Iterator[Array]:
@@ -118,9 +119,35 @@ class Source(ABC):
         """The same numbers in another type. What was rounded to float32 stays so."""
         return self if _checked_dtype(dtype) == self.dtype else View(self, 0, len(self), dtype)
 
+    def keep(self, indices: Any) -> Array:
+        """Gather rows in one pass, and keep them: `take` does not read them again. Returns them.
+
+        >>> import numpy as np
+        >>> from gyrfalcon import data
+        >>> source = data.open(np.arange(10.0).reshape(5, 2)).X
+        >>> source.keep([0, 3]).tolist(), source.spread(2).tolist()
+        ([[0.0, 1.0], [6.0, 7.0]], [0, 3])
+        """
+        wanted = np.unique(self._checked_indices(indices))
+        self._kept = None
+        self._kept = wanted, self.take(wanted)
+        return self._kept[1]
+
+    def spread(self, count: int) -> Array:
+        """The numbers of at most so many rows, evenly spaced: among those that are kept, if enough are, or all."""
+        kept = None if self._kept is None else self._kept[0]
+        if kept is not None and len(kept) >= count:
+            return np.asarray(kept[np.unique(np.linspace(0, len(kept) - 1, count).astype(int))])
+        return np.unique(np.linspace(0, len(self) - 1, count).astype(int))
+
     def take(self, indices: Any) -> Array:
-        """Those rows, in the order asked for, gathered in one pass."""
+        """Those rows, in the order asked for, gathered in one pass, or without one if they are kept."""
         wanted = self._checked_indices(indices)
+        if self._kept is not None and len(self._kept[0]):
+            kept, rows = self._kept
+            places = np.minimum(np.searchsorted(kept, wanted), len(kept) - 1)
+            if np.array_equal(kept[places], wanted):
+                return np.asarray(rows[places])
         out = np.empty((len(wanted), self.shape[1]), dtype=self.dtype)
         if len(wanted) == 0:
             return out
@@ -226,6 +253,13 @@ class View(Source):
 
     def rows(self, start: int, stop: int) -> Array:
         return self.parent.rows(self.start + start, self.start + stop).astype(self.dtype, copy=False)
+
+    def take(self, indices: Any) -> Array:
+        return self.parent.take(self.start + self._checked_indices(indices)).astype(self.dtype, copy=False)
+
+    def spread(self, count: int) -> Array:
+        whole = self.start == 0 and len(self) == len(self.parent)
+        return self.parent.spread(count) if whole else super().spread(count)
 
 
 def _checked_dtype(dtype: Any) -> np.dtype[Any]:

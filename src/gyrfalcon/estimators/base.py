@@ -1,4 +1,4 @@
-"""What the estimators share: from checked data to a fitted function, and its values at new points."""
+"""What the estimators share: a scikit-learn face on the pipeline that fits, and on the predictor that it leaves."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import itertools
 import math
 import numbers
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -17,39 +17,34 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import train_test_split
 from sklearn.utils.validation import check_is_fitted
-from torch import Tensor
 
-from gyrfalcon import centers as center_rules
 from gyrfalcon import data
-from gyrfalcon.arrays import Points, as_kind, as_points, device_of, to_tensor, torch_dtype
+from gyrfalcon.arrays import AnyPoints, Array, device_of, to_tensor
 from gyrfalcon.centers.rows import take
 from gyrfalcon.data import Source
+from gyrfalcon.data.points import as_points
 from gyrfalcon.kernels import Kernel
 from gyrfalcon.kernels.explicit import refuse_explicit
-from gyrfalcon.losses import Loss, Squared
-from gyrfalcon.matrix import KernelMatrix
+from gyrfalcon.losses import Squared
 from gyrfalcon.persistence import Savable, State, pack_points, unpack_points
-from gyrfalcon.solvers import LeastSquares, Record, Risk, Solution, automatic
-from gyrfalcon.solvers.problem import as_numpy
-from gyrfalcon.solvers.rounding import drowned
+from gyrfalcon.solvers import EarlyStopping, Record, Solver, as_solver
+from gyrfalcon.solvers.rounding import rounding_shows
+from gyrfalcon.solvers.solver import solver_from_dict
 from gyrfalcon.tuning import Grid, Trace
-from gyrfalcon.tuning.rows import Data
 from gyrfalcon.tuning.settings import read as tuning_settings
 
 from .batches import fit_batches
 from .beginning import Beginning
 from .callbacks import CallbackSupportMixin, callbacks_end, tell_callbacks
-from .choices import Choices
 from .data import read_points
-from .interrupts import keeps_the_old_model, what_was_reached
-from .monitor import Monitor
-from .resuming import resume_solve
+from .interrupts import keeps_the_old_model
+from .pipeline import Fitted, Known, Settings, Validation, devices_of, fit_function
+from .predictor import WIDE_ROWS, Predictor
 from .streams import is_stream, source_of
+from .targets import ClassTargets, Coefficients, RegressionTargets
 
-Array = np.ndarray[Any, Any]
-
-WIDE_ROWS = 1 << 16  # rows converted to float64 together
 _METHODS = ("predict", "predict_proba", "predict_log_proba", "decision_function")
+ESTIMATOR_STOPPING = EarlyStopping(validation=0.1, patience=5, tolerance=0.0)  # what early_stopping=True means
 
 
 class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
@@ -61,13 +56,9 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
     centers: Any
     n_centers: Any
     loss: Any
-    solver: str
+    solver: Any
     fit_intercept: bool
-    tolerance: float | None
-    max_iterations: int
-    early_stopping: bool
-    validation_fraction: float
-    patience: int
+    early_stopping: Any
     warm_start: bool
     tune: Any
     checkpoint: Any
@@ -77,7 +68,7 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
     verbose: bool
 
     kernel_: Kernel
-    centers_: Points
+    centers_: AnyPoints
     coefficients_: Array
     intercept_: Any
     penalty_: float
@@ -85,13 +76,20 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
     tuning_: Trace | Grid | None
     n_iter_: int
     n_features_in_: int
+    _targets: RegressionTargets | ClassTargets
     _output_container: str | None = None
+    _predictor: Predictor | None = None
     _target_names: list[str] | None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+    def __getstate__(self) -> Any:
+        state = dict(super().__getstate__())
+        state.pop("_predictor", None)  # made again where it is needed
+        return state
 
     def set_output(self, *, transform: str | None = None) -> Self:
         """What predictions come as: "default" (NumPy), "pandas", "polars"; without it they come as X came.
@@ -142,228 +140,170 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
         fit_batches(self, batches, first_rows)
         return self
 
-    def _coded(self, y: Any, rows: int) -> Array:
-        """Targets of so many rows as the model predicts them, of shape (rows, t)."""
+    def _read_y(self, y: Any, rows: int) -> Array:
+        """Targets of so many rows, checked."""
         raise NotImplementedError
 
-    def _read(self, X: Any, *, reset: bool) -> Points:
+    def _read(self, X: Any, *, reset: bool) -> AnyPoints:
         points = read_points(self, X, reset=reset)
-        if self._devices(points) is None and self.device is not None and torch.device(self.device) != device_of(points):
+        here = devices_of(self.device, points) is None and self.device is not None
+        if here and torch.device(self.device) != device_of(points):
             if sparse.issparse(points):
                 raise ValueError(f"device={self.device!r} does not take sparse X: leave device out")
             points = to_tensor(points).to(self.device)
         return points
 
-    def _devices(self, points: Points) -> list[Any] | None:
-        """The devices that share the rows, if they are not all on one: blocks of rows go there, X stays where it is."""
-        if isinstance(self.device, list | tuple):
-            return list(self.device)
-        return [self.device] if self.device is not None and isinstance(points, Source) else None
-
-    def _check_parameters(self) -> None:
-        if self.solver not in ("auto", *automatic.SOLVERS):
-            raise ValueError(f"solver must be 'auto' or one of {sorted(automatic.SOLVERS)}, got {self.solver!r}")
+    def _settings(self, points: AnyPoints, seed: int) -> Settings:
+        """The parameters, checked; a solver that is named gets the estimator's seed."""
         if isinstance(self.kernel, Kernel):
             refuse_explicit(self.kernel, f"{type(self).__name__} cannot fit it")
         if self.penalty != "auto":
             _number(self.penalty, "penalty", least=0)
         if self.n_centers != "auto" and (not isinstance(self.n_centers, numbers.Integral) or self.n_centers < 1):
             raise ValueError(f"n_centers must be 'auto' or a positive whole number, got {self.n_centers!r}")
-        if self.tolerance is not None:
-            _number(self.tolerance, "tolerance", least=0)
-        for name in ("max_iterations", "patience"):
-            value = getattr(self, name)
-            if not isinstance(value, numbers.Integral) or value < 1:
-                raise ValueError(f"{name} must be a positive whole number, got {value!r}")
-        if not 0 < _number(self.validation_fraction, "validation_fraction", least=0) < 1:
-            raise ValueError(f"validation_fraction must lie between 0 and 1, got {self.validation_fraction!r}")
+        return Settings(
+            kernel=self.kernel,
+            length_scale=self.length_scale,
+            penalty="auto" if self.penalty == "auto" else float(self.penalty),
+            centers=self.centers,
+            n_centers="auto" if self.n_centers == "auto" else int(self.n_centers),
+            solver=self._solver(seed),
+            fit_intercept=bool(self.fit_intercept),
+            early_stopping=self._stopping(),
+            tune=self.tune,
+            devices=devices_of(self.device, points),
+            verbose=bool(self.verbose),
+        )
+
+    def _check_parameters(self) -> None:
+        """Refuse parameters that no data could make sense of."""
+        self._settings(np.empty((0, 0)), 0)
         tuning_settings(self.tune)
         if self.memory_budget is not None:
             _number(self.memory_budget, "memory_budget", least=1)
         if self.checkpoint is not None and not isinstance(self.checkpoint, str | os.PathLike):
             raise ValueError(f"checkpoint must be the path of a directory or None, got {self.checkpoint!r}")
 
+    def _solver(self, seed: int) -> Solver[Any] | None:
+        if isinstance(self.solver, str) and self.solver == "auto":
+            return None
+        solver = as_solver(self.solver)
+        if isinstance(self.solver, str) and hasattr(solver, "random_state"):
+            solver = dataclasses.replace(solver, random_state=seed)  # type: ignore[type-var]
+        return solver
+
+    def _stopping(self) -> EarlyStopping | None:
+        if isinstance(self.early_stopping, EarlyStopping):
+            if not isinstance(self.early_stopping.validation, float):
+                raise ValueError(
+                    "early_stopping: estimators hold out a share of the rows, so validation must be a number between 0 "
+                    f"and 1, got {self.early_stopping.validation!r}"
+                )
+            return self.early_stopping
+        if self.early_stopping not in (True, False):
+            raise ValueError(f"early_stopping must be True, False or an EarlyStopping, got {self.early_stopping!r}")
+        return ESTIMATOR_STOPPING if self.early_stopping else None
+
     def _hold_out(
-        self, points: Points, y: Array, weights: Array | None, validation: Any, seed: int, labels: Array | None = None
-    ) -> tuple[Points, Array, Array | None, Any]:
-        """Training and validation parts: what was given as validation data, or a random fraction of the rows."""
-        if validation is not None or not self.early_stopping:
-            return points, y, weights, validation
+        self, points: AnyPoints, y: Array, weights: Array | None, seed: int, labels: Array | None = None
+    ) -> tuple[AnyPoints, Array, Array | None, Validation | None]:
+        """Training and validation parts: a random share of the rows, if early stopping wants one."""
+        stopping = self._stopping()
+        if stopping is None:
+            return points, y, weights, None
         rows = np.arange(points.shape[0]) if weights is None else np.flatnonzero(weights)
         if len(rows) < 2:
             raise ValueError("early_stopping needs more than one sample: switch it off, or pass X_val and y_val")
         strata = None if labels is None else labels[rows]
-        held = max(1, round(self.validation_fraction * len(rows)))
+        assert stopping.validation is not None
+        held = max(1, round(stopping.validation * len(rows)))
         if strata is not None:
             counts = np.unique(strata, return_counts=True)[1]
             strata = strata if counts.min() > 1 and len(counts) <= min(held, len(rows) - held) else None
         kept, held_rows = train_test_split(rows, test_size=held, random_state=seed, stratify=strata)
         kept = np.sort(kept)
         part = None if weights is None else weights[held_rows]
-        held_out = (take(points, held_rows), y[held_rows], part)
+        validation = Validation(take(points, held_rows), y[held_rows], part)
         if isinstance(points, Source):  # the others are not to be gathered in memory
             weights = np.ones(len(y)) if weights is None else weights.copy()
             weights[held_rows] = 0.0
-            return points, y, weights, held_out
-        return take(points, kept), y[kept], None if weights is None else weights[kept], held_out
+            return points, y, weights, validation
+        return take(points, kept), y[kept], None if weights is None else weights[kept], validation
+
+    def _known(self) -> Known | None:
+        """The last fit, if this one goes on from it."""
+        if not (self.warm_start and hasattr(self, "coefficients_")):
+            return None
+        start = self._targets.start(self.coefficients_, self.intercept_)
+        return Known(self.kernel_, self.centers_, self.penalty_, start)
 
     def _fit_outputs(
         self,
-        points: Points,
-        Y: Array,
+        points: AnyPoints,
+        y: Array,
         weights: Array | None,
-        *,
-        loss: Loss,
+        targets: RegressionTargets | ClassTargets,
         beginning: Beginning,
+        *,
         given: tuple[Any, Any],
-        attributes: Callable[[Tensor, Tensor], dict[str, Any]],
-        validate: Callable[[], float] | None,
-    ) -> None:
-        """Choose kernel, centres and solver, solve, and set the fitted attributes that do not depend on the task.
+        validation: Validation | None,
+    ) -> Fitted:
+        """Fit, and set the fitted attributes that do not depend on the task."""
+        known = self._known()
+        self._targets = targets
 
-        `attributes` turns coefficients and intercept into the fitted attributes of the estimator; `validate`, called
-        once they are set, gives the error on validation data.
-        """
-        total = float(points.shape[0] if weights is None else weights.sum())
-        again = self.warm_start and hasattr(self, "coefficients_")
-        if again:
-            kernel, C, group = self.kernel_, as_kind(self.centers_, points), None
-            penalty = self.penalty_ if self.penalty == "auto" else float(self.penalty)
-        else:
-            choices = Choices(self, Data(points, Y, weights), loss, beginning)
-            learned = choices.kernel_and_noise()
-            self.tuning_ = learned.trace
-            kernel, penalty = learned.kernel, learned.noise / total
-            if self.penalty == "auto" and (self.solver in automatic.UNPENALISED or not loss.smooth):
-                penalty = 0.0
-            C, group = (
-                choices.centers(kernel, penalty)
-                if learned.centers is None
-                else (as_kind(learned.centers, points), None)
-            )
-        problem = self._pose((kernel, points, C), Y, weights, group, penalty, loss, beginning.budget)
-        name, reason = automatic.choose(problem, self.max_iterations) if self.solver == "auto" else (self.solver, "")
-        self.kernel_, self.centers_, self.penalty_ = kernel, C, penalty
-        start = self._start() if again else None
-        self.__dict__.pop("record_", None)  # an earlier fit's has no say in how validation data are evaluated
+        def attributes(solution: Coefficients) -> dict[str, Any]:
+            return dict(zip(("coefficients_", "intercept_"), targets.decode(solution), strict=True))
 
-        def error(coefficients: Tensor, intercept: Tensor) -> float:
-            self.__dict__.update(attributes(coefficients, intercept))
-            assert validate is not None
-            return validate()
+        def notify(solver: Solver[Any]) -> Any:
+            after_iteration = tell_callbacks(self, *given, int(getattr(solver, "max_iterations", 1)))
+            return lambda solution: after_iteration(lambda: attributes(solution()))
 
-        after_iteration = tell_callbacks(self, *given, self.max_iterations)
-        tolerance = automatic.TOLERANCE[name] if self.tolerance is None else float(self.tolerance)
-        with Monitor(
-            total=self.max_iterations,
-            residual=tolerance if name == "newton" else max(10 * tolerance, 1e-12),
-            verbose=bool(self.verbose),
-            validate=None if validate is None else error,
-            patience=self.patience if self.early_stopping else None,
-            notify=lambda solution: after_iteration(lambda: attributes(*solution())),
-        ) as monitor:
-            try:
-                solution = automatic.solve(
-                    problem,
-                    name,
-                    tolerance=tolerance,
-                    max_iterations=int(self.max_iterations),
-                    start=start,
-                    callback=monitor,
-                    seed=beginning.solver_seed,
-                    **resume_solve(beginning.checkpoint, problem, monitor),
-                )
-                interrupted = False
-            except KeyboardInterrupt:
-                if monitor.latest is None:
-                    raise
-                solution = what_was_reached(name, monitor.latest, Y.shape[1])
-                interrupted = True
-        if self.early_stopping and monitor.best is not None:
-            solution = Solution(*monitor.best, solution.record)
-        self.__dict__.update(attributes(solution.coefficients, solution.intercept))
-        message = f"stopped early: {monitor.stopped}" if monitor.stopped else solution.record.message
-        self.record_ = dataclasses.replace(
-            solution.record,
-            message=message,
-            reason=reason,
-            plan=str(problem.K.plan()),
-            validation_errors=monitor.errors,
+        fitted = fit_function(
+            self._settings(points, beginning.solver_seed),
+            points,
+            y,
+            weights,
+            targets,
+            beginning,
+            known=known,
+            validation=validation,
+            notify=notify,
         )
+        self.kernel_, self.centers_, self.penalty_ = fitted.kernel, fitted.centers, fitted.penalty
+        if known is None:
+            self.tuning_ = fitted.tuning
+        self.__dict__.update(attributes((fitted.solution.coefficients, fitted.solution.intercept)))
+        self.record_, self._predictor = fitted.record, None
         self.n_iter_ = max(1, self.record_.iterations)
-        self._total_weight = total
-        self._keep(problem, solution)
         callbacks_end(self, *given)
-        if beginning.checkpoint is not None and not interrupted:
+        if beginning.checkpoint is not None and not fitted.interrupted:
             beginning.checkpoint.clear()
-
-    def _pose(
-        self,
-        K: tuple[Kernel, Points, Points],
-        Y: Array,
-        weights: Array | None,
-        group: Array | None,
-        penalty: float,
-        loss: Loss,
-        budget: int,
-    ) -> LeastSquares | Risk:
-        kernel, points, C = K
-        floor: Any = 0.0
-        if group is not None and isinstance(loss, Squared):  # the same problem with one row for each centre
-            Y, weights, floor = center_rules.merge(Y, weights, group, C.shape[0])
-            points = C
-        if weights is not None and weights.min() == weights.max():
-            weights = None
-        own = points is C and (weights is None or self.solver != "eigenpro")  # which weighs rows beside their centres
-        dtype, device = torch_dtype(points), device_of(points)
-        targets = torch.from_numpy(np.ascontiguousarray(Y)).to(device, dtype)
-        w = None if weights is None else torch.from_numpy(weights / weights.max())[:, None].to(device, dtype)
-        matrix = KernelMatrix(
-            kernel, points, None if own else C[:], memory_budget=budget, devices=self._devices(points)
-        )
-        if isinstance(loss, Squared):
-            return LeastSquares(matrix, targets, penalty, w, self.fit_intercept, floor=floor)
-        return Risk(matrix, targets, penalty, loss, w, self.fit_intercept)
-
-    def _start(self) -> tuple[Tensor, Tensor]:
-        """Coefficients and intercept of the last fit, as the solver knows them."""
-        raise NotImplementedError
-
-    def _keep(self, problem: LeastSquares | Risk, solution: Solution) -> None:
-        """What a subclass wants to remember of the problem."""
+        return fitted
 
     # Predicting.
 
+    def _function(self) -> Predictor:
+        """The fitted function, prepared."""
+        if self._predictor is None or not self._predictor.of(self.coefficients_, self.intercept_):
+            columns = self.coefficients_.reshape(len(self.coefficients_), -1)
+            objective = np.array(self.record_.objective or [0.0])
+            self._predictor = Predictor(
+                self.kernel_,
+                self.centers_,
+                self.coefficients_,
+                self.intercept_,
+                wide=rounding_shows(columns / self._targets.unit, objective, 1.0),
+                memory_budget=self.memory_budget,
+                devices=list(self.device) if isinstance(self.device, list | tuple) else None,
+            )
+        return self._predictor
+
     def _outputs(self, X: Any) -> Array:
         """f at the rows of X, of shape (n, t), in float64."""
-        check_is_fitted(self)
-        points = read_points(self, X, reset=False)
-        if isinstance(points, Source):
-            return np.concatenate([self._evaluate(as_kind(chunk, self.centers_)) for _, chunk in points.chunks()])
-        return self._evaluate(as_kind(points, self.centers_))
-
-    def _evaluate(self, points: Points, memory_budget: int | None = None) -> Array:
-        coefficients = self.coefficients_.reshape(len(self.coefficients_), -1)
-        peak = float(np.abs(coefficients).max(initial=0.0))
-        scale = math.ldexp(1.0, math.frexp(peak)[1] - 1) if peak > 0 else 1.0  # so that float32 holds them all
-        budget = self.memory_budget if memory_budget is None else memory_budget
-        K = KernelMatrix(self.kernel_, points, self.centers_, memory_budget=budget, devices=self._devices(points))
-        V = torch.from_numpy(coefficients / scale).to(K.device)
-        if K.dtype == torch.float32 and self._needs_float64(coefficients):
-            blocks = [slice(start, start + WIDE_ROWS) for start in range(0, K.shape[0], WIDE_ROWS)]
-            values = np.concatenate([as_numpy(K.widened(rows) @ V) for rows in blocks])
-        else:
-            values = as_numpy(K @ V.to(K.dtype)).astype(np.float64)
-        return np.asarray(values * scale + np.atleast_1d(self.intercept_))
-
-    def _needs_float64(self, coefficients: Array) -> bool:
-        """Whether large coefficients make the rounding of float32 entries of K visible beside the model's own error."""
-        objective = self.record_.objective if hasattr(self, "record_") else []
-        return drowned(coefficients / self._unit(), np.array(objective or [0.0]), 1.0)
-
-    def _unit(self) -> Any:
-        """What one is, for the solver, in units of the targets."""
-        return 1.0
+        if not hasattr(self, "coefficients_"):
+            check_is_fitted(self)
+        return self._function()(read_points(self, X, reset=False))
 
     def write_predictions(self, X: Any, path: str | os.PathLike[str], *, method: str = "predict") -> int:
         """Write predictions for data of any size to a file, chunk by chunk; returns the number of rows.
@@ -448,6 +388,20 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
         columns = self.coefficients_.reshape(len(self.coefficients_), -1).shape[1]
         if self.centers_.shape != (len(self.coefficients_), self.n_features_in_) or intercept.size != columns:
             raise ValueError("the centres, coefficients and intercept do not fit together")
+
+    def _describe_parameter(self, name: str, value: Any) -> Any:
+        if isinstance(value, Solver):
+            return value.to_dict()
+        if isinstance(value, EarlyStopping):
+            return dataclasses.asdict(value)
+        return super()._describe_parameter(name, value)
+
+    def _read_parameter(self, name: str, value: Any) -> Any:
+        if name == "solver" and isinstance(value, Mapping):
+            return solver_from_dict(value)
+        if name == "early_stopping" and isinstance(value, Mapping):
+            return EarlyStopping(**value)
+        return super()._read_parameter(name, value)
 
 
 def _number(value: Any, name: str, *, least: float) -> float:

@@ -31,7 +31,7 @@ def fit_batches(estimator: Any, batches: Iterable[tuple[Any, Any]], first_rows: 
     head = next(stream, None)
     if head is None:
         return
-    coefficients, unit = estimator.coefficients_, estimator._unit()
+    coefficients, unit = estimator.coefficients_, estimator._targets.unit
     with Bar("fit", verbose=bool(estimator.verbose)) as bar:
 
         def show(step: Step) -> bool:
@@ -52,6 +52,7 @@ def fit_batches(estimator: Any, batches: Iterable[tuple[Any, Any]], first_rows: 
     estimator.record_ = dataclasses.replace(solution.record, reason=reason)
     estimator.n_iter_ = solution.record.iterations
     estimator._evidence, estimator._posterior = {}, None  # they were those of the first rows
+    estimator._predictor = None
 
 
 def _residual_targets(estimator: Any, batches: Iterable[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
@@ -59,7 +60,9 @@ def _residual_targets(estimator: Any, batches: Iterable[tuple[Any, Any]]) -> Ite
     C = estimator.centers_
     for X, y in batches:
         points = as_kind(estimator._read(X, reset=False), C)
-        targets = (estimator._coded(y, points.shape[0]) - np.atleast_1d(estimator.intercept_)) / estimator._unit()
+        known = estimator._targets
+        start = known.start(estimator.coefficients_, estimator.intercept_)[1].numpy()
+        targets = known.encode(estimator._read_y(y, points.shape[0])) - start
         yield points, torch.from_numpy(targets).to(device_of(C), torch_dtype(C))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from gyrfalcon.arrays import Points, device_of
+from gyrfalcon.arrays import AnyPoints, device_of
 from gyrfalcon.checkpoints import Checkpoint
 from gyrfalcon.matrix.plan import default_budget
 
@@ -44,7 +44,7 @@ def draw_seed(estimator: Any) -> int:
     return int(check_random_state(estimator.random_state).randint(np.iinfo(np.int32).max))
 
 
-def begin(estimator: Any, points: Points, data: Mapping[str, Any]) -> Beginning:
+def begin(estimator: Any, points: AnyPoints, data: Mapping[str, Any]) -> Beginning:
     """Draw what has to be drawn and open the checkpoint; what it holds of an earlier fit to the same data is taken.
 
     Parameters

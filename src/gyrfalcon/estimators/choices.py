@@ -6,13 +6,13 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from gyrfalcon import centers as center_rules
-from gyrfalcon.arrays import Points, as_kind, torch_dtype
+from gyrfalcon.arrays import AnyPoints, as_kind, torch_dtype
 from gyrfalcon.data import Source
 from gyrfalcon.kernels import Kernel
 from gyrfalcon.losses import Loss, ResidualLoss
@@ -29,9 +29,15 @@ from gyrfalcon.tuning.settings import read as tuning_settings
 from .beginning import Beginning
 from .length_scale import resolve_kernels
 
+if TYPE_CHECKING:
+    from .pipeline import Settings
+
 Array = np.ndarray[Any, Any]
 
 AUTO_PENALTY = 0.01  # over the sum of the weights: a noise of a hundredth of the prior's variance
+RESERVOIR_ROWS = 50_000  # of a source, that one pass brings into memory, at least
+RESERVOIR_ROWS_PER_CENTER = 20
+RESERVOIR_SHARE = 4  # the share of the memory budget, as a divisor, that they may take
 _BLOCK = 1 << 18  # rows of targets looked at together
 SMALL = 5000  # rows that are always searched for repetitions
 
@@ -43,36 +49,52 @@ class Choices:
 
     Parameters
     ----------
-    estimator : KernelEstimator
-        For its parameters.
+    settings : Settings
+        What the estimator's parameters say.
     data : Data
-        Points, targets as the solver gets them, weights.
+        AnyPoints, targets as the solver gets them, weights.
     loss : Loss
     beginning : Beginning
     """
 
-    def __init__(self, estimator: Any, data: Data, loss: Loss, beginning: Beginning):
-        self.estimator, self.data, self.loss = estimator, data, loss
+    def __init__(self, settings: Settings, data: Data, loss: Loss, beginning: Beginning):
+        self.settings, self.loss = settings, loss
         self.random, self.budget, self.checkpoint = beginning.random(), beginning.budget, beginning.checkpoint
+        self._rows = data.points.shape[0]
+        self.total = float(self._rows if data.weights is None else data.weights.sum())
+        self.data = self._sampled(data)
+
+    def _sampled(self, data: Data) -> Data:
+        """All rows, or those of a source that one pass brings into memory: length scales, tuning, centres and the
+        solver's preconditioner are made from them."""
+        source = data.points
+        if not isinstance(source, Source):
+            return data
+        numbers = max(1, source.shape[1]) * source.dtype.itemsize
+        wanted = max(RESERVOIR_ROWS, RESERVOIR_ROWS_PER_CENTER * self._count_of(source, data.Y.shape[1]))
+        count = min(self._rows, max(1, min(wanted, self.budget // (RESERVOIR_SHARE * numbers))))
+        present = np.arange(self._rows) if data.weights is None else np.flatnonzero(data.weights)
+        rows = np.sort(self.random.choice(present, min(count, len(present)), replace=False, shuffle=False))
+        weights = None if data.weights is None else data.weights[rows]
+        return Data(source.keep(rows), data.Y[rows], weights)
 
     def kernel_and_noise(self) -> Learned:
         """The kernel and the noise to fit with: tuned if they are to be, or what the parameters say."""
-        estimator, (points, Y, weights) = self.estimator, (self.data.points, self.data.Y, self.data.weights)
-        total = float(points.shape[0] if weights is None else weights.sum())
-        given = None if estimator.penalty == "auto" else float(estimator.penalty) * total
-        kernels = resolve_kernels(estimator.kernel, estimator.length_scale, points, weights, self.random)
-        settings = tuning_settings(estimator.tune)
+        settings, (points, Y, weights) = self.settings, (self.data.points, self.data.Y, self.data.weights)
+        given = None if isinstance(settings.penalty, str) else settings.penalty * self.total
+        kernels = resolve_kernels(settings.kernel, settings.length_scale, points, weights, self.random)
+        how = tuning_settings(settings.tune)
         untuned = Learned(kernels[0], AUTO_PENALTY if given is None else given, None, None)
         # "auto" tunes what was left to it, if it can; an objective that was asked for tunes everything.
-        automatic = estimator.tune == "auto"
+        automatic = settings.tune == "auto"
         fixed_penalty = automatic and given is not None
-        left_open = isinstance(estimator.kernel, str) and isinstance(estimator.length_scale, str)
+        left_open = isinstance(settings.kernel, str) and isinstance(settings.length_scale, str)
         fixed_kernel = automatic and not (left_open and kernels[0].positive_definite)
-        if settings is None or (fixed_penalty and fixed_kernel):
+        if how is None or (fixed_penalty and fixed_kernel):
             return untuned
         if automatic and not kernels[0].positive_definite:
             return untuned
-        mean = np.average(Y, axis=0, weights=weights) if estimator.fit_intercept else np.zeros(Y.shape[1])
+        mean = np.average(Y, axis=0, weights=weights) if settings.fit_intercept else np.zeros(Y.shape[1])
         spread = _spread(Y, mean, weights)
         if spread <= 4 * np.finfo(float).eps * max(1.0, float(np.abs(mean).max())):
             return untuned  # constant targets
@@ -80,7 +102,7 @@ class Choices:
         learned = self._learn(
             kernels,
             Data(points, Y, weights, mean, spread),
-            settings,
+            how,
             noise=None if given is None else given / factor,
             fixed_penalty=fixed_penalty,
             fixed_kernel=fixed_kernel,
@@ -104,7 +126,7 @@ class Choices:
             if isinstance(settings, Tuning) and settings.seconds is not None:
                 settings = dataclasses.replace(settings, seconds=max(1e-3, settings.seconds - journal.seconds))
         steps = getattr(settings, "steps", 0)
-        with Bar("tune", verbose=bool(self.estimator.verbose), total=steps) as bar:
+        with Bar("tune", verbose=self.settings.verbose, total=steps) as bar:
             learned = learn(
                 kernels,
                 data,
@@ -124,18 +146,19 @@ class Choices:
         return learned
 
     def _count(self) -> int:
-        if self.estimator.n_centers != "auto":
-            return int(self.estimator.n_centers)
-        points = self.data.points
-        return center_rules.automatic_count(
-            points.shape[0], torch_dtype(points).itemsize, self.budget, self.data.Y.shape[1]
-        )
+        return self._count_of(self.data.points, self.data.Y.shape[1])
 
-    def centers(self, kernel: Kernel, penalty: float) -> tuple[Points, Array | None]:
+    def _count_of(self, points: AnyPoints, outputs: int) -> int:
+        """How many centres there are to be."""
+        if not isinstance(self.settings.n_centers, str):
+            return self.settings.n_centers
+        return center_rules.automatic_count(self._rows, torch_dtype(points).itemsize, self.budget, outputs)
+
+    def centers(self, kernel: Kernel, penalty: float) -> tuple[AnyPoints, Array | None]:
         """The centres and, if they are all the distinct rows, which of them each row is (-1: it has no weight)."""
-        wish, points, weights = self.estimator.centers, self.data.points, self.data.weights
+        wish, points, weights = self.settings.centers, self.data.points, self.data.weights
         count = self._count()
-        few = points.shape[0] <= max(2 * count, SMALL) and not isinstance(points, Source)
+        few = self._rows == points.shape[0] <= max(2 * count, SMALL)
         if isinstance(wish, str) and wish in center_rules.RULES and few:
             rows, group = center_rules.distinct(points, weights)
             if rows.shape[0] <= count:
@@ -143,8 +166,7 @@ class Choices:
         checkpoint = self.checkpoint if isinstance(wish, str) or callable(wish) else None
         kept = None if checkpoint is None else checkpoint.load("centers")
         if kept is not None:
-            facts, arrays = kept
-            return points if facts["points"] else as_kind(unpack_points(arrays, "centers"), points), None
+            return as_kind(unpack_points(kept[1], "centers"), points), None
         chosen = center_rules.select(
             wish,
             kernel,
@@ -155,9 +177,8 @@ class Choices:
             random=self.random,
             memory_budget=self.budget,
         )
-        if checkpoint is not None:  # solvers ask whether the centres are the points, not whether they are equal
-            same = chosen is points
-            checkpoint.save("centers", {"points": same}, {} if same else pack_points(chosen, "centers"))
+        if checkpoint is not None:
+            checkpoint.save("centers", {}, pack_points(chosen, "centers"))
         return chosen, None
 
 

@@ -10,9 +10,8 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from torch import Tensor
 
-from gyrfalcon.arrays import as_kind
+from gyrfalcon.arrays import Array, as_numpy
 from gyrfalcon.losses import LOSSES, Coding, Exponential, Hinge, Logistic, Loss, OneHot, Simplex, Softmax, Squared
 from gyrfalcon.persistence import State
 
@@ -21,9 +20,9 @@ from .beginning import begin
 from .callbacks import with_callbacks
 from .data import hand_back, names_of, read_labels, read_weights
 from .interrupts import keeps_the_old_model
+from .pipeline import Validation
 from .streams import opened
-
-Array = np.ndarray[Any, Any]
+from .targets import ClassTargets
 
 CODINGS: dict[str, type[Coding]] = {"one-hot": OneHot, "simplex": Simplex}
 
@@ -43,15 +42,14 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]
     loss : "squared", "logistic", "softmax", "exponential" or "hinge"
         "squared" is the fastest. "logistic" gives the best probabilities; with more than two classes and one-hot
         coding it is "softmax". "hinge" gives none.
-    coding : "one-hot" or "simplex"
+    coding : "auto", "one-hot" or "simplex"
         How more than two classes are coded: k orthogonal vectors, or k vectors of k - 1 dimensions as far from each
-        other as can be. Two classes are always -1 and 1. "exponential" and "hinge"
-        take "simplex" whatever is said.
+        other as can be. Two classes are always -1 and 1. "auto" is "simplex" for "exponential" and "hinge", which take
+        no other, and else "one-hot".
     class_weight : dict, "balanced" or None
         Weights of the classes, multiplied into `sample_weight`.
-    kernel, length_scale, penalty, centers, n_centers, solver, fit_intercept, tolerance, max_iterations, \
-early_stopping, validation_fraction, patience, warm_start, tune, checkpoint, memory_budget, device, random_state, \
-verbose
+    kernel, length_scale, penalty, centers, n_centers, solver, fit_intercept, early_stopping, warm_start, tune, \
+checkpoint, memory_budget, device, random_state, verbose
         As in `KernelRegressor`.
 
     Attributes
@@ -73,8 +71,7 @@ verbose
     """
 
     classes_: Array
-    _coding: Coding
-    _fitted_loss: Loss
+    _targets: ClassTargets
 
     def __init__(
         self,
@@ -85,15 +82,11 @@ verbose
         centers: Any = "uniform",
         n_centers: Any = "auto",
         loss: str = "squared",
-        coding: str = "one-hot",
+        coding: str = "auto",
         class_weight: Any = None,
-        solver: str = "auto",
+        solver: Any = "auto",
         fit_intercept: bool = True,
-        tolerance: float | None = None,
-        max_iterations: int = 100,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        patience: int = 5,
+        early_stopping: Any = False,
         warm_start: bool = False,
         tune: Any = "auto",
         checkpoint: Any = None,
@@ -112,11 +105,7 @@ verbose
         self.class_weight = class_weight
         self.solver = solver
         self.fit_intercept = fit_intercept
-        self.tolerance = tolerance
-        self.max_iterations = max_iterations
         self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.patience = patience
         self.warm_start = warm_start
         self.tune = tune
         self.checkpoint = checkpoint
@@ -173,43 +162,23 @@ verbose
             raise ValueError(f"warm_start needs the classes of the last fit, {previous}, but y has {self.classes_}")
         if len(self.classes_) < 2:
             raise ValueError(f"y has one class only, {self.classes_[0]!r}: a classifier needs two")
-        self._coding, self._fitted_loss = self._code_and_loss()
+        coding, loss = self._code_and_loss()
+        targets = ClassTargets(loss, self.classes_, coding)
         self._target_names = names_of(y, target)
+        given: dict[str, Any] = {"y": labels, "sample_weight": weights}
         validation = None
         if X_val is not None:
             X_val, y_val, _ = opened(X_val, y_val, None, **named)
             held = self._read(X_val, reset=False)
-            validation = held, read_labels(y_val, rows=held.shape[0]), None
-        given: dict[str, Any] = {"y": labels, "sample_weight": weights}
-        if validation is not None:
-            given |= {"X_val": validation[0], "y_val": validation[1]}
+            validation = Validation(held, read_labels(y_val, rows=held.shape[0]))
+            targets.indices(validation.y, None, "y_val")
+            given |= {"X_val": validation.points, "y_val": validation.y}
         beginning = begin(self, points, given)
-        points, labels, weights, validation = self._hold_out(
-            points, labels, weights, validation, beginning.solver_seed, labels
-        )
-        codes = self._coding.encode(self._indices(labels, weights, "y"))
-        truth = (
-            None if validation is None else self._coding.encode(self._indices(validation[1], validation[2], "y_val"))
-        )
-
-        def attributes(coefficients: Tensor, intercept: Tensor) -> dict[str, Any]:
-            return {"coefficients_": coefficients.cpu().numpy(), "intercept_": intercept.cpu().numpy()}
-
-        def error() -> float:
-            values = self._evaluate(as_kind(validation[0], self.centers_), beginning.budget)
-            losses = self._fitted_loss.value(torch.from_numpy(values), torch.from_numpy(truth))
-            return float(np.average(losses.numpy(), weights=validation[2]))
-
-        self._fit_outputs(
-            points,
-            codes,
-            weights,
-            loss=self._fitted_loss,
-            beginning=beginning,
-            given=(X, y),
-            attributes=attributes,
-            validate=None if validation is None else error,
-        )
+        if validation is None:
+            points, labels, weights, validation = self._hold_out(points, labels, weights, beginning.solver_seed, labels)
+        if weights is not None:  # rows of no weight may have any label
+            labels = np.where(weights > 0, labels, self.classes_[0])
+        self._fit_outputs(points, labels, weights, targets, beginning, given=(X, y), validation=validation)
         return self
 
     def _weigh(self, labels: Array, weights: Array | None) -> Array | None:
@@ -230,34 +199,28 @@ verbose
 
     def _code_and_loss(self) -> tuple[Coding, Loss]:
         k = len(self.classes_)
-        if self.coding not in CODINGS:
-            raise ValueError(f"coding must be one of {sorted(CODINGS)}, got {self.coding!r}")
-        simplex = Simplex(k)
+        if self.coding not in ("auto", *CODINGS):
+            raise ValueError(f"coding must be 'auto' or one of {sorted(CODINGS)}, got {self.coding!r}")
+        if self.loss not in ("squared", "logistic", "softmax", "exponential", "hinge"):
+            raise ValueError(
+                f"loss must be 'squared', 'logistic', 'softmax', 'exponential' or 'hinge', got {self.loss!r}"
+            )
+        margins = {"hinge": Hinge(), "exponential": Exponential()}
+        if self.loss in margins and self.coding == "one-hot" and k > 2:
+            raise ValueError(f"coding='one-hot' does not go with loss={self.loss!r}: leave it out, or take 'simplex'")
+        if self.loss == "softmax" and self.coding == "simplex":
+            raise ValueError("coding='simplex' does not go with loss='softmax': leave it out, or take 'logistic'")
+        coding = CODINGS["one-hot" if self.coding == "auto" else self.coding](k)
         if self.loss == "squared":
-            return (simplex if k == 2 else CODINGS[self.coding](k)), Squared()
-        if self.loss == "hinge":
-            return simplex, Hinge()
-        if self.loss == "exponential" or (self.loss == "logistic" and (k == 2 or self.coding == "simplex")):
-            return simplex, Exponential() if self.loss == "exponential" else Logistic()
-        if self.loss in ("logistic", "softmax"):
-            return OneHot(k), Softmax()
-        raise ValueError(f"loss must be 'squared', 'logistic', 'softmax', 'exponential' or 'hinge', got {self.loss!r}")
+            return (Simplex(k) if k == 2 else coding), Squared()
+        if self.loss in margins:
+            return Simplex(k), margins[self.loss]
+        if self.loss == "logistic" and (k == 2 or self.coding == "simplex"):
+            return Simplex(k), Logistic()
+        return OneHot(k), Softmax()
 
-    def _indices(self, labels: Array, weights: Array | None, name: str) -> Array:
-        """The number of each label's class; rows of no weight may have any label."""
-        places = np.minimum(np.searchsorted(self.classes_, labels), len(self.classes_) - 1)
-        unknown = self.classes_[places] != labels
-        if weights is not None:
-            unknown &= weights > 0
-        if unknown.any():
-            raise ValueError(f"{name} has the label {labels[unknown].tolist()[0]!r}, which is none of the classes of y")
-        return places
-
-    def _coded(self, y: Any, rows: int) -> Array:
-        return self._coding.encode(self._indices(read_labels(y, rows=rows), None, "y"))
-
-    def _start(self) -> tuple[Tensor, Tensor]:
-        return torch.from_numpy(self.coefficients_), torch.from_numpy(self.intercept_)
+    def _read_y(self, y: Any, rows: int) -> Array:
+        return read_labels(y, rows=rows)
 
     # Predicting.
 
@@ -274,7 +237,7 @@ verbose
 
     def _scores(self, X: Any) -> Array:
         outputs = self._outputs(X)
-        scores: Array = outputs @ self._coding.codes.T
+        scores: Array = outputs @ self._targets.coding.codes.T
         return (scores[:, 1] - scores[:, 0]) / (1 + len(outputs.T) % 2) if len(self.classes_) == 2 else scores
 
     def predict(self, X: Any) -> Any:
@@ -315,11 +278,11 @@ verbose
 
     def _probabilities(self, X: Any) -> Array:
         outputs = self._outputs(X)
-        loss = self._fitted_loss
+        loss = self._targets.loss
         if isinstance(loss, Logistic | Exponential | Softmax):
-            return np.asarray(loss.probabilities(torch.from_numpy(outputs)).numpy())
-        scores = outputs @ self._coding.codes.T
-        if isinstance(self._coding, Simplex):
+            return as_numpy(loss.probabilities(torch.from_numpy(outputs)))
+        scores = outputs @ self._targets.coding.codes.T
+        if isinstance(self._targets.coding, Simplex):
             k = len(self.classes_)
             scores = (1 + (k - 1) * scores) / k
         return nearest_probabilities(scores)
@@ -339,8 +302,8 @@ verbose
         return values | {
             "classes": self.classes_.tolist(),
             "label_type": self.classes_.dtype.str,
-            "coding": type(self._coding).__name__,
-            "loss": self._fitted_loss.name,
+            "coding": type(self._targets.coding).__name__,
+            "loss": self._targets.loss.name,
             "target_names": self._target_names,
         }, arrays
 
@@ -348,10 +311,10 @@ verbose
         super()._set_state(values, arrays)
         self.classes_ = np.array(values["classes"], dtype=values["label_type"])
         k = len(self.classes_)
-        self._coding = {"OneHot": OneHot, "Simplex": Simplex}[values["coding"]](k)
-        self._fitted_loss = LOSSES[values["loss"]]
+        coding = {"OneHot": OneHot, "Simplex": Simplex}[values["coding"]](k)
+        self._targets = ClassTargets(LOSSES[values["loss"]], self.classes_, coding)
         self._target_names = values["target_names"]
-        if self.coefficients_.shape[1] != self._coding.outputs:
+        if self.coefficients_.shape[1] != coding.outputs:
             raise ValueError(f"{self.coefficients_.shape[1]} outputs do not code {k} classes")
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from gyrfalcon import solvers
+from gyrfalcon.solvers import Solver
+
 from .classifier import KernelClassifier
 from .regressor import KernelRegressor
 
@@ -32,8 +35,6 @@ device, random_state, verbose
     solver = "falkon"
     fit_intercept = False
     early_stopping = False
-    validation_fraction = 0.1
-    patience = 5
     warm_start = False
     tune = None
     uncertainty = False
@@ -46,7 +47,7 @@ device, random_state, verbose
         penalty: Any = "auto",
         centers: Any = "uniform",
         n_centers: Any = "auto",
-        tolerance: float | None = None,
+        tolerance: float = 1e-3,
         max_iterations: int = 20,
         checkpoint: Any = None,
         memory_budget: int | None = None,
@@ -66,6 +67,9 @@ device, random_state, verbose
         self.device = device
         self.random_state = random_state
         self.verbose = verbose
+
+    def _solver(self, seed: int) -> Solver[Any]:
+        return solvers.Falkon(self.tolerance, self.max_iterations)
 
 
 class LogisticFalkon(KernelClassifier):
@@ -90,12 +94,10 @@ memory_budget, device, random_state, verbose
     """
 
     loss = "logistic"
-    coding = "one-hot"
+    coding = "auto"
     solver = "newton"
     fit_intercept = False
     early_stopping = False
-    validation_fraction = 0.1
-    patience = 5
     warm_start = False
     tune = None
 
@@ -108,7 +110,7 @@ memory_budget, device, random_state, verbose
         centers: Any = "uniform",
         n_centers: Any = "auto",
         class_weight: Any = None,
-        tolerance: float | None = None,
+        tolerance: float = 1e-6,
         max_iterations: int = 100,
         checkpoint: Any = None,
         memory_budget: int | None = None,
@@ -129,3 +131,6 @@ memory_budget, device, random_state, verbose
         self.device = device
         self.random_state = random_state
         self.verbose = verbose
+
+    def _solver(self, seed: int) -> Solver[Any]:
+        return solvers.Newton(self.tolerance, self.max_iterations)

@@ -12,7 +12,7 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
-from gyrfalcon.arrays import Points, to_tensor
+from gyrfalcon.arrays import AnyPoints, to_tensor
 from gyrfalcon.centers.rows import stand_in
 from gyrfalcon.data import Source
 from gyrfalcon.kernels import Function, Gaussian, Kernel, Matern, from_name
@@ -28,7 +28,7 @@ _TINY, _HUGE = 1e-300, 1e300
 
 
 def resolve_kernels(
-    kernel: Any, length_scale: Any, X: Points, weights: Array | None, random: Any
+    kernel: Any, length_scale: Any, X: AnyPoints, weights: Array | None, random: Any
 ) -> tuple[Kernel, ...]:
     """The kernels that an estimator's `kernel` and `length_scale` mean for these data: more than one for "auto"."""
     automatic = isinstance(length_scale, str)
@@ -58,7 +58,9 @@ def _check(length_scale: Any, features: int) -> Any:
     return length_scale
 
 
-def automatic_length_scale(X: Points, weights: Array | None, random: np.random.Generator, *, dot: bool = False) -> Any:
+def automatic_length_scale(
+    X: AnyPoints, weights: Array | None, random: np.random.Generator, *, dot: bool = False
+) -> Any:
     """One length scale per feature, spreadⱼ × median distance after division by the spreads; one for all if sparse.
 
     For inner products the median distance is replaced by √d. Rows count by their weights; repeating a row

@@ -6,14 +6,15 @@ import math
 import time
 from collections.abc import Callable
 from types import TracebackType
+from typing import Any
 
 import torch
-from torch import Tensor
 
 from gyrfalcon.progress import Bar
-from gyrfalcon.solvers import Snapshot, Step
+from gyrfalcon.solvers import EarlyStopping, Snapshot, Solver, Step
+from gyrfalcon.solvers.stopping import Watch
 
-Coefficients = tuple[Tensor, Tensor]
+from .targets import Coefficients
 
 
 class Monitor:
@@ -21,32 +22,33 @@ class Monitor:
 
     Parameters
     ----------
-    total : int
-        The most iterations there can be.
-    residual : float
-        At which the solver is expected to end: what the time left is estimated from.
+    solver : Solver
+        For the most iterations there can be and the residual at which it is expected to end, from which the time left
+        is estimated.
     verbose : bool
         Whether to show a bar, on a terminal, once two seconds have passed.
-    validate : callable (coefficients, intercept) -> float, optional
+    validate : callable ((coefficients, intercept)) -> float, optional
         The error on validation data.
-    patience : int, optional
-        Iterations without a better validation error after which to stop.
+    stopping : EarlyStopping, optional
+        When that error ends the solve.
     notify : callable (solution) -> bool, optional
         Told of each iteration; True stops.
     """
 
     def __init__(
         self,
+        solver: Solver[Any],
         *,
-        total: int,
-        residual: float,
         verbose: bool,
-        validate: Callable[[Tensor, Tensor], float] | None = None,
-        patience: int | None = None,
+        validate: Callable[[Coefficients], float] | None = None,
+        stopping: EarlyStopping | None = None,
         notify: Callable[[Callable[[], Coefficients]], bool] | None = None,
     ):
-        self.total, self.residual = total, residual
-        self.validate, self.patience, self.notify = validate, patience, notify
+        self.total = int(getattr(solver, "max_iterations", 1))
+        tolerance = float(getattr(solver, "tolerance", 0.0))
+        self.residual = tolerance if solver.traits.losses == "smooth" else max(10 * tolerance, 1e-12)
+        self.validate, self.notify = validate, notify
+        self._watch = None if stopping is None else Watch(stopping)
         self.errors: list[float] = []
         self.best: Coefficients | None = None
         self.latest: Step | None = None
@@ -78,18 +80,22 @@ class Monitor:
         """Go on from what `snapshot` gave."""
         facts, arrays = snapshot
         self.errors = list(facts["errors"])
+        for error in self.errors:
+            if self._watch is not None:
+                self._watch.see(error)
         if arrays:
             self.best = torch.from_numpy(arrays["coefficients"]), torch.from_numpy(arrays["intercept"])
 
     def _judge(self, current: Coefficients) -> None:
         assert self.validate is not None
-        error = self.validate(*current)
+        error = self.validate(current)
         if not self.errors or error < min(self.errors):
             self.best = current
         self.errors.append(error)
-        waited = len(self.errors) - 1 - self.errors.index(min(self.errors))
-        if self.patience is not None and waited >= self.patience:
-            self.stopped = f"the validation error has not fallen for {waited} iterations"
+        if self._watch is not None:
+            self._watch.see(error)
+            if self._watch.tired:
+                self.stopped = f"the validation error has not fallen for {self._watch.waited} iterations"
 
     def _draw(self, step: Step) -> None:
         residual, now = step.residual, time.monotonic()

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from scipy.linalg import blas
 
+from gyrfalcon.arrays import Array
 from gyrfalcon.linalg.triangles import cholesky_with_jitter
-
-Array = np.ndarray[Any, Any]
 
 _BLOCK = 64 << 20  # bytes of k(x, C) looked at together
 

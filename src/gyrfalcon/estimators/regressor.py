@@ -7,25 +7,24 @@ from typing import Any, Self
 import numpy as np
 import torch
 from sklearn.base import MultiOutputMixin, RegressorMixin
-from torch import Tensor
 
-from gyrfalcon.arrays import as_kind
+from gyrfalcon.arrays import Array, as_kind, as_numpy
+from gyrfalcon.data import Points
 from gyrfalcon.losses import Absolute, Loss, Robust, Squared
 from gyrfalcon.matrix import KernelMatrix
+from gyrfalcon.moments import Moments
 from gyrfalcon.persistence import State
-from gyrfalcon.solvers import LeastSquares, Risk, Solution
-from gyrfalcon.solvers.features import Features
-from gyrfalcon.solvers.problem import as_numpy
+from gyrfalcon.solvers import LeastSquares
 
 from .base import KernelEstimator
 from .beginning import begin
 from .callbacks import with_callbacks
 from .data import hand_back, names_of, read_points, read_targets, read_weights
 from .interrupts import keeps_the_old_model
+from .pipeline import Fitted, Validation
 from .posterior import Posterior
 from .streams import opened
-
-Array = np.ndarray[Any, Any]
+from .targets import RegressionTargets
 
 LOSSES: dict[str, Loss] = {loss.name: loss for loss in (Absolute(), Robust(), Squared())}
 
@@ -52,22 +51,17 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
     n_centers : "auto" or int
     loss : "squared", "robust", "absolute" or one of `gyrfalcon.losses`
         "robust" is log cosh, which grows like the absolute error; `losses.Quantile(0.9)` fits a quantile.
-    solver : "auto", "exact", "direct", "falkon", "eigenpro", "newton", "nytro", "nu_method", "kernel_cg" or "sgd"
-        "auto" takes the one that is expected to be fastest; `record_` says which and why. The last four are regularised
-        by when they stop, on rows they hold out, and take a penalty of "auto" for none.
+    solver : str or Solver
+        "auto" takes the one that is expected to be fastest; `record_` says which and why. Others by name are "exact",
+        "direct", "falkon", "eigenpro", "newton", "nytro", "nu_method", "kernel_cg", "spectral_cutoff" and "sgd"; with
+        settings of their own they are values of `gyrfalcon.solvers`, such as `Falkon(tolerance=1e-5)`. The last five
+        are regularized by when they stop, on rows they hold out, and take a penalty of "auto" for none.
     fit_intercept : bool
         Whether to fit b, which is not penalised.
-    tolerance : float, optional
-        For falkon, the part of itself by which the objective may still be expected to fall (default 1e-3); for newton,
-        the gradient relative to that of f = 0 (default 1e-6); for eigenpro, the residual (default 1e-3).
-    max_iterations : int
-    early_stopping : bool
-        Whether to stop when the error on validation data no longer falls: a part of the rows set aside, or
-        what `fit` is given as X_val and y_val. It is a root mean square, or the mean of a loss that is not squared.
-    validation_fraction : float
-        The part of the rows set aside.
-    patience : int
-        Iterations without improvement that early stopping waits for.
+    early_stopping : bool or EarlyStopping
+        Whether to stop an iterative solver when the error on validation data no longer falls: a share of the rows set
+        aside, or what `fit` is given as X_val and y_val. It is a root mean square, or the mean of a loss that is not
+        squared. True sets a tenth aside and waits for five iterations.
     warm_start : bool
         Whether the next `fit` begins from this one's coefficients, with its kernel and centres.
     tune : "auto", None, str, Objective, Tuning or PenaltyPath
@@ -115,6 +109,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
     ((3,), (3,))
     """
 
+    _targets: RegressionTargets
     _evidence: dict[str, Array]
     _posterior: Posterior | None
 
@@ -127,13 +122,9 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
         centers: Any = "uniform",
         n_centers: Any = "auto",
         loss: Any = "squared",
-        solver: str = "auto",
+        solver: Any = "auto",
         fit_intercept: bool = True,
-        tolerance: float | None = None,
-        max_iterations: int = 100,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        patience: int = 5,
+        early_stopping: Any = False,
         warm_start: bool = False,
         tune: Any = "auto",
         uncertainty: Any = "auto",
@@ -151,11 +142,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
         self.loss = loss
         self.solver = solver
         self.fit_intercept = fit_intercept
-        self.tolerance = tolerance
-        self.max_iterations = max_iterations
         self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.patience = patience
         self.warm_start = warm_start
         self.tune = tune
         self.uncertainty = uncertainty
@@ -207,57 +194,27 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
         points = self._read(X, reset=True)
         targets = read_targets(y, rows=points.shape[0])
         weights = read_weights(sample_weight, points)
+        given: dict[str, Any] = {"y": targets, "sample_weight": weights}
         validation = None
         if X_val is not None:
             X_val, y_val, _ = opened(X_val, y_val, None, **named)
             held = self._read(X_val, reset=False)
-            validation = held, read_targets(y_val, rows=held.shape[0]), None
-        given: dict[str, Any] = {"y": targets, "sample_weight": weights}
-        if validation is not None:
-            given |= {"X_val": validation[0], "y_val": validation[1]}
+            validation = Validation(held, read_targets(y_val, rows=held.shape[0]))
+            given |= {"X_val": validation.points, "y_val": validation.y}
         beginning = begin(self, points, given)
-        points, targets, weights, validation = self._hold_out(
-            points, targets, weights, validation, beginning.solver_seed
-        )
-        single = targets.ndim == 1
-        columns = targets.reshape(len(targets), -1)
+        if validation is None:
+            points, targets, weights, validation = self._hold_out(points, targets, weights, beginning.solver_seed)
+        outputs = targets.reshape(len(targets), -1).shape[1]
         if self.warm_start and hasattr(self, "coefficients_"):
             before = self.coefficients_.reshape(len(self.coefficients_), -1).shape[1]
-            if before != columns.shape[1]:
-                raise ValueError(f"warm_start needs the {before} outputs of the last fit, but y has {columns.shape[1]}")
-        mean, scale = _location_and_scale(columns, weights, centered=self.fit_intercept)
-        if not isinstance(loss, Squared):
-            scale = np.ones_like(scale)  # the loss has a scale of its own
-        self._location, self._scale, self._target_names = mean, scale, names_of(y, target)
+            if before != outputs:
+                raise ValueError(f"warm_start needs the {before} outputs of the last fit, but y has {outputs}")
+        scaled = RegressionTargets.of(targets, weights, loss, centered=self.fit_intercept)
+        self._target_names = names_of(y, target)
         narrow = points.dtype in (np.float32, torch.float32) and getattr(y, "dtype", None) in _NARROW
         self._output_type = np.dtype(np.float32 if narrow else np.float64)
-
-        def attributes(coefficients: Tensor, intercept: Tensor) -> dict[str, Any]:
-            beta, b = coefficients.cpu().numpy() * scale, intercept.cpu().numpy() * scale + mean
-            return {"coefficients_": beta[:, 0] if single else beta, "intercept_": float(b[0]) if single else b}
-
-        def error() -> float:
-            held, truth, w = validation
-            values = self._evaluate(as_kind(held, self.centers_), beginning.budget)
-            truth = truth.reshape(values.shape)
-            if not isinstance(loss, Squared):
-                losses = loss.value(torch.from_numpy(values), torch.from_numpy(truth))
-                return float(np.average(losses.numpy(), weights=w))
-            squares = np.average(((values - truth) / scale) ** 2, axis=0, weights=w)
-            return float((np.sqrt(squares) * scale).mean())
-
-        Y = columns - mean
-        Y /= scale
-        self._fit_outputs(
-            points,
-            Y,
-            weights,
-            loss=loss,
-            beginning=beginning,
-            given=(X, y),
-            attributes=attributes,
-            validate=None if validation is None else error,
-        )
+        fitted = self._fit_outputs(points, targets, weights, scaled, beginning, given=(X, y), validation=validation)
+        self._keep_evidence(fitted)
         return self
 
     def _loss(self) -> Loss:
@@ -267,33 +224,27 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
             raise ValueError(f"loss must be one of {sorted(LOSSES)}, got {self.loss!r}")
         return LOSSES[self.loss]
 
-    def _coded(self, y: Any, rows: int) -> Array:
-        return read_targets(y, rows=rows).reshape(rows, -1)
+    def _read_y(self, y: Any, rows: int) -> Array:
+        return read_targets(y, rows=rows)
 
-    def _start(self) -> tuple[Tensor, Tensor]:
-        beta = self.coefficients_.reshape(len(self.coefficients_), -1) / self._scale
-        return torch.from_numpy(beta), torch.from_numpy((np.atleast_1d(self.intercept_) - self._location) / self._scale)
-
-    def _unit(self) -> Array:
-        return self._scale
-
-    def _keep(self, problem: LeastSquares | Risk, solution: Solution) -> None:
+    def _keep_evidence(self, fitted: Fitted) -> None:
         """What the posterior needs: the moments of the features, or the weights alone where the points are the centres,
         and by output the noise, which is the objective at its minimum.
         """
         self._evidence, self._posterior = {}, None
+        problem, solution = fitted.problem, fitted.solution
         if not isinstance(problem, LeastSquares) or self.uncertainty is False:
             return
         if solution.record.solver == "exact":
             ones = np.ones((problem.K.shape[0], 1))
-            self._evidence["weights"] = ones if problem.weights is None else as_numpy(problem.weights.double())
+            self._evidence["weights"] = ones if problem.weights is None else as_numpy(problem.weights, np.float64)
         elif self.uncertainty is True or solution.record.solver == "direct":
-            features = solution.features or Features.of(problem)
-            self._evidence = {"triangle": features.T, "moments": features.moments}
+            moments = solution.moments or Moments.of(problem.K, problem.Y[:, :0], problem.weights)
+            self._evidence = _evidence_of(moments)
         else:
             return
         noise = np.array(solution.record.objective)
-        prior = noise / max(self.penalty_ * self._total_weight, np.finfo(float).tiny)
+        prior = noise / max(self.penalty_ * fitted.total_weight, np.finfo(float).tiny)
         self._evidence |= {"noise": noise, "prior": prior}
 
     # Predicting.
@@ -317,7 +268,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
             return mean
         variance = self._variance(X)
         variance = variance[:, None] * self._evidence["prior"] + self._evidence["noise"]
-        deviation = (np.sqrt(variance) * self._scale).astype(self._output_type)
+        deviation = (np.sqrt(variance) * self._targets.unit).astype(self._output_type)
         return mean, hand_back(deviation[:, 0] if flat else deviation, X, names, self._output_container)
 
     def _variance(self, X: Any) -> Array:
@@ -327,19 +278,19 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
         if self.penalty_ == 0:
             raise ValueError("return_std needs a positive penalty: it stands for the noise")
         points = as_kind(read_points(self, X, reset=False), self.centers_)
-        K = KernelMatrix(self.kernel_, points, self.centers_, memory_budget=self.memory_budget)
         if self._posterior is None:
             self._posterior = Posterior(*self._moments(), self.penalty_)
+        K = self._function().at(points)
         # In float64: small pivots of T would magnify the rounding of float32 entries.
-        return self._posterior.variance(lambda at: as_numpy(K.widened(at).to_dense()), K.prior_diagonal())
+        return self._posterior.variance(K.wide_block, K.prior_diagonal())
 
     def _moments(self) -> tuple[Array, Array]:
-        if "moments" in self._evidence:
-            return self._evidence["triangle"], self._evidence["moments"]
-        K = KernelMatrix(self.kernel_, self.centers_, memory_budget=self.memory_budget)
-        weights = torch.from_numpy(self._evidence["weights"]).to(K.device, K.dtype)
-        features = Features.of(LeastSquares(K, torch.zeros_like(weights), self.penalty_, weights))
-        return features.T, features.moments
+        if "moments" not in self._evidence:
+            C = Points(self.centers_)
+            K = KernelMatrix(self.kernel_, C, C, memory_budget=self.memory_budget)
+            found = _evidence_of(Moments.of(K, np.zeros((K.shape[0], 0)), self._evidence["weights"]))
+            return found["triangle"], found["moments"]
+        return self._evidence["triangle"], self._evidence["moments"]
 
     def _names(self, outputs: int) -> list[str]:
         given = self._target_names
@@ -350,14 +301,15 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
     def _state(self) -> State:
         values, arrays = super()._state()
         values |= {"target_names": self._target_names, "output_type": self._output_type.name}
-        arrays = arrays | {"scale": self._scale, "location": self._location}
+        arrays = arrays | {"scale": self._targets.scale, "location": self._targets.location}
         return values, arrays | {f"evidence.{name}": array for name, array in self._evidence.items()}
 
     def _set_state(self, values: dict[str, Any], arrays: dict[str, Array]) -> None:
         super()._set_state(values, arrays)
         self._target_names = values["target_names"]
         self._output_type = np.dtype(values["output_type"])
-        self._scale, self._location = arrays["scale"], arrays["location"]
+        flat = self.coefficients_.ndim == 1
+        self._targets = RegressionTargets(Squared(), arrays["location"], arrays["scale"], flat)
         self._posterior = None
         self._evidence = {
             name.removeprefix("evidence."): array for name, array in arrays.items() if name.startswith("evidence.")
@@ -367,11 +319,8 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
 _NARROW = (np.float32, np.float16, torch.float32, torch.float16, torch.bfloat16)
 
 
-def _location_and_scale(Y: Array, weights: Array | None, *, centered: bool) -> tuple[Array, Array]:
-    """Mean (zero unless centred) and root mean square distance from it of each column, safe from overflow."""
-    peak = np.abs(Y if weights is None else Y[weights > 0]).max(0)
-    peak = np.where(peak > 0, peak, 1.0)
-    scaled = Y / peak
-    mean = np.average(scaled, axis=0, weights=weights) if centered else np.zeros(Y.shape[1])
-    spread = np.sqrt(np.average((scaled - mean) ** 2, axis=0, weights=weights))
-    return mean * peak, np.where(spread > 4 * np.finfo(float).eps, spread, 1.0) * peak
+def _evidence_of(moments: Moments) -> dict[str, Array]:
+    """T and ZᵀWZ/Σw, as model files keep them."""
+    T = moments.whitening.T
+    assert T is not None
+    return {"triangle": T, "moments": moments.second / moments.sums.weight}

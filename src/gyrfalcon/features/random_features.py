@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from gyrfalcon.arrays import Points, as_kind
+from gyrfalcon.arrays import AnyPoints, as_kind
 from gyrfalcon.data import Source
 from gyrfalcon.estimators.data import read_points
 from gyrfalcon.estimators.length_scale import resolve_kernels
@@ -138,7 +138,7 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         check_is_fitted(self)
         return self._matrix(read_points(self, X, reset=False), **options)
 
-    def _matrix(self, points: Points, **options: Any) -> KernelMatrix:
+    def _matrix(self, points: AnyPoints, **options: Any) -> KernelMatrix:
         dense = isinstance(points, np.ndarray | Tensor)
         C = as_kind(self.frequencies_, points if dense else np.empty(0, points.dtype))
         return KernelMatrix(Fourier(amplitude=self._amplitude), points, C, **options)

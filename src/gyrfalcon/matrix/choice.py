@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -23,13 +23,19 @@ from .split_engine import SplitEngine
 from .streamed_engine import ChunkEngine, StreamedEngine
 from .torch_engine import TorchEngine
 
+Wish = str | Callable[[Kernel, Any, Any, int], Engine] | None
+"""The name of an engine, an engine of one's own, which is made of kernel, X, C and a budget, or None for any."""
+
 ENGINES = ("native", "torch", "sparse", "streamed", "dask")
 
 
 def choose(
-    kernel: Kernel, X: Any, C: Any, device: torch.device, budget: int, wish: str | None, threads: int | None = None
+    kernel: Kernel, X: Any, C: Any, device: torch.device, budget: int, wish: Wish, threads: int | None = None
 ) -> tuple[Engine, str]:
-    """The engine for points on a device, and the reason; `wish` names one, `threads` are all there are if None."""
+    """The engine for points on a device, and the reason; `wish` names one or is one, `threads` are all there are if
+    None."""
+    if wish is not None and not isinstance(wish, str):
+        return wish(kernel, X, C, budget), "as asked"
     if sparse.issparse(X):
         if wish not in (None, "sparse"):
             raise ValueError(f"engine={wish!r} does not take sparse points: leave engine out")
@@ -56,7 +62,7 @@ def choose(
 
 
 def _on_cluster(
-    kernel: Kernel, X: DaskSource, C: Any, device: torch.device, budget: int, wish: str | None, threads: int | None
+    kernel: Kernel, X: DaskSource, C: Any, device: torch.device, budget: int, wish: Wish, threads: int | None
 ) -> tuple[Engine, str]:
     if device.type != "cpu":
         raise ValueError(
@@ -72,9 +78,7 @@ def _on_cluster(
     )
 
 
-def _dense(
-    kernel: Kernel, device: torch.device, wish: str | None, threads: int | None
-) -> tuple[ChunkEngine, str | None]:
+def _dense(kernel: Kernel, device: torch.device, wish: Wish, threads: int | None) -> tuple[ChunkEngine, str | None]:
     """The engine for dense points, and what speaks against the native one if it is another."""
     if wish == "torch":
         why = "as asked"
@@ -92,7 +96,7 @@ def _dense(
 
 
 def split(
-    kernel: Kernel, X: Any, C: Any, budget: int, wish: str | None, devices: Sequence[torch.device]
+    kernel: Kernel, X: Any, C: Any, budget: int, wish: Wish, devices: Sequence[torch.device]
 ) -> tuple[Engine, str]:
     """Engines on several devices with an equal share of the rows each; X stays in main memory or on disk."""
     n, count = X.shape[0], len(devices)
@@ -109,7 +113,11 @@ def split(
                 array = rows.detach().numpy() if isinstance(rows, Tensor) else rows
                 rows = ArraySource(array, dtype=array.dtype, where="X")
         parts.append(choose(kernel, rows, centers, device, budget // count, wish, threads)[0])
-    return SplitEngine(parts), f"rows shared by {', '.join(map(str, devices))}"
+
+    def whole() -> Engine:
+        return choose(kernel, X, C, torch.device("cpu"), budget, None)[0]
+
+    return SplitEngine(parts, whole), f"rows shared by {', '.join(map(str, devices))}"
 
 
 def as_devices(value: Any) -> list[torch.device]:

@@ -10,13 +10,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gyrfalcon.arrays import Dense, to_tensor, torch_dtype
+from gyrfalcon.arrays import Array, Dense, as_numpy, to_tensor, torch_dtype
 from gyrfalcon.data.dask_source import DaskSource, Part, dask_package
 from gyrfalcon.kernels import Kernel
 
 from . import dask_tasks
-from .engine import Engine
-from .streamed_engine import ChunkEngine
+from .autograd import Weights
+from .engine import Description, Engine, Work
+from .streamed_engine import ChunkEngine, StreamedEngine
 
 FAN_IN = 8  # partial sums that one task adds
 
@@ -33,7 +34,7 @@ class DaskEngine(Engine):
 
     def __init__(self, kernel: Kernel, X: DaskSource, C: Dense, budget: int, chunk_engine: ChunkEngine):
         super().__init__(kernel, (len(X), len(C)), torch_dtype(X), torch.device("cpu"), budget)
-        self.X = X
+        self.X, self.C, self.chunk_engine = X, C, chunk_engine
         self.chunk_rows = max((part.stop - part.start for part in X.parts), default=0)
         ends = accumulate((part.stop - part.start for part in X.parts), initial=0)
         self._places = [slice(*ends) for ends in pairwise(ends)]
@@ -51,11 +52,41 @@ class DaskEngine(Engine):
             ) from error
         self._shared: tuple[str, list[Any]] = "", []
 
-    @property
-    def threads(self) -> int:
-        """Of all workers together."""
+    def describe(self) -> Description:
+        """Threads are those of all workers together."""
         client = self.X.client
-        return torch.get_num_threads() if client is None else sum(client.nthreads().values())
+        threads = torch.get_num_threads() if client is None else sum(client.nthreads().values())
+        return Description(threads, self.chunk_rows)
+
+    def _streamed(self) -> StreamedEngine:
+        """An engine to which the rows come, a chunk at a time, for what workers do not share."""
+        return StreamedEngine(self.kernel, self.X, self.C, self.budget, self.chunk_engine, self.device)
+
+    def wide(self, start: int, stop: int) -> Tensor:
+        return self._streamed().wide(start, stop)
+
+    def _own_diagonal(self) -> Array:
+        return self._streamed().prior_diagonal()
+
+    def derivatives(self, rows: slice, weights: Weights, wanted: list[bool]) -> list[Tensor | None]:
+        return self._streamed().derivatives(rows, weights, wanted)
+
+    def reduce(self, work: Work, columns: Sequence[Tensor | None], rows: int) -> tuple[Array, ...]:
+        run, add = self._delayed(dask_tasks.reduce, pure=False), self._delayed(dask_tasks.add_tuples, pure=False)
+        shared = self._value(work)
+        shares = [[None if c is None else as_numpy(c[part]).copy() for c in columns] for part in self._places]
+        found = [
+            run(self._recipe, *part, shared, self._value(own), rows)
+            for part, own in zip(self.X.parts, shares, strict=True)
+        ]
+        return tuple(self.X.compute([self._tree(found, add)])[0]) if found else ()
+
+    @staticmethod
+    def _tree(parts: list[Any], add: Any) -> Any:
+        """One task that adds all parts, along a tree that depends on their number alone."""
+        while len(parts) > 1:
+            parts = [add(parts[first : first + FAN_IN]) for first in range(0, len(parts), FAN_IN)]
+        return parts[0]
 
     def _value(self, value: Any) -> Any:
         return self._delayed(value, traverse=False)
@@ -110,10 +141,7 @@ class DaskEngine(Engine):
         sums = self._tasks(self.X.parts, method, arguments)
         if not sums:
             return self._zeros(self.shape[1], columns, dtype)
-        add = self._delayed(dask_tasks.add, pure=False)
-        while len(sums) > 1:
-            sums = [add(sums[first : first + FAN_IN]) for first in range(0, len(sums), FAN_IN)]
-        (total,) = self.X.compute(sums)
+        (total,) = self.X.compute([self._tree(sums, self._delayed(dask_tasks.add, pure=False))])
         return to_tensor(total).to(dtype)
 
 

@@ -18,7 +18,7 @@ from gyrfalcon.arrays import to_tensor
 from gyrfalcon.data.dask_source import rows_of
 from gyrfalcon.kernels import Kernel
 
-from .engine import Engine
+from .engine import Engine, Work, add_up
 from .streamed_engine import ChunkEngine
 
 Array = np.ndarray[Any, Any]
@@ -53,6 +53,19 @@ def add(parts: Sequence[Array]) -> Array:
     for part in parts[1:]:
         total += part
     return total
+
+
+def reduce(recipe: Recipe, block: Array, start: int, stop: int, work: Work, columns: Any, rows: int) -> Any:
+    """What the engine of those rows reduces to."""
+    with turn(recipe.threads), torch.no_grad():
+        given = [None if column is None else to_tensor(column) for column in columns]
+        return recipe.engine(block, start, stop).reduce(work, given, rows)
+
+
+def add_tuples(parts: Sequence[tuple[Array, ...]]) -> tuple[Array, ...]:
+    """Their sums, entry by entry, from the first to the last."""
+    first, *others = parts
+    return add_up(iter([tuple(part.copy() for part in first), *others]))
 
 
 _turns: dict[str, threading.Lock] = {}  # by the address of the worker: some clusters have several in one process

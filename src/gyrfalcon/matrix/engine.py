@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from typing import ClassVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar, NamedTuple
 
+import numpy as np
 import torch
 from scipy.linalg import blas
 from torch import Tensor
 
+from gyrfalcon.arrays import Array, as_numpy
 from gyrfalcon.kernels import Kernel
+
+from .autograd import Weights
 
 SHORT_SUM = 256  # terms that are added in the type of X before float64 takes over
 BLOCK_BYTES = 4 << 20  # larger blocks leave the last-level cache and gain nothing
+
+
+Work = Callable[..., tuple[Array, ...]]
+"""What `Engine.reduce` calls with a block of K in float64 and the same rows of further columns."""
+
+
+class Description(NamedTuple):
+    """How an engine works: its threads, the rows of a block, and the instruction set of compiled code."""
+
+    threads: int
+    block_rows: int
+    instruction_set: str | None = None
 
 
 class Engine(ABC):
@@ -50,6 +66,19 @@ class Engine(ABC):
     @abstractmethod
     def block(self, start: int, stop: int) -> Tensor:
         """Rows start to stop of K."""
+
+    def describe(self) -> Description:
+        """Threads, rows of a block and instruction set."""
+        return Description(torch.get_num_threads(), self.block_rows())
+
+    def at(self, X: Any) -> Engine | None:
+        """The same engine for other points of the same kind, type and device, or None if it has to be made anew."""
+        return None
+
+    def wide(self, start: int, stop: int) -> Tensor:
+        """Rows start to stop of K with entries made in float64; where the type of X is another, engines that can make
+        such entries override this."""
+        return self.block(start, stop).double()
 
     def block_rows(self, target_bytes: int = BLOCK_BYTES) -> int:
         """How many rows a block has, so that it stays near the target and its temporaries inside the budget."""
@@ -104,6 +133,33 @@ class Engine(ABC):
         upper = total.triu()
         return (upper + upper.triu(1).T).to(dtype)
 
+    def reduce(self, work: Work, columns: Sequence[Tensor | None], rows: int) -> tuple[Array, ...]:
+        """The sums over blocks of at most so many rows of what `work` makes of each block of K in float64, as an array,
+        and of the same rows of the columns."""
+        n = self.shape[0]
+        parts = (slice(start, min(n, start + rows)) for start in range(0, n, rows))
+        return add_up(
+            work(
+                as_numpy(self.wide(part.start, part.stop)), *(None if c is None else as_numpy(c[part]) for c in columns)
+            )
+            for part in parts
+        )
+
+    def prior_diagonal(self) -> Array:
+        """k(xᵢ, xᵢ) for every row of X, in float64; of explicit features the squared norm of each row of K."""
+        if self.kernel.explicit:
+            norms = (self.block(rows.start, rows.stop).double().square().sum(1) for rows in self.blocks())
+            return np.concatenate([np.zeros(0), *map(as_numpy, norms)])
+        return self._own_diagonal()
+
+    def _own_diagonal(self) -> Array:
+        """k(xᵢ, xᵢ) of a kernel that is no feature map."""
+        raise NotImplementedError(f"the {self.name} engine does not say k(x, x)")
+
+    def derivatives(self, rows: slice, weights: Weights, wanted: list[bool]) -> list[Tensor | None]:
+        """Derivatives of Σ a ∘ K[rows] in X[rows], C and each parameter of the kernel, in this order, where wanted."""
+        raise NotImplementedError(f"the {self.name} engine has no derivatives")
+
     def _zeros(self, rows: int, columns: int, dtype: torch.dtype | None = None) -> Tensor:
         return torch.zeros(rows, columns, dtype=dtype or self.dtype, device=self.device)
 
@@ -123,3 +179,12 @@ def _upper_gram(block: Tensor) -> Tensor:
     syrk = blas.ssyrk if block.dtype == torch.float32 else blas.dsyrk
     # Fortran order on both sides: the transposed view of a row-major block costs no copy, and half the work is saved.
     return torch.from_numpy(syrk(1.0, block.contiguous().numpy().T, lower=1).T)
+
+
+def add_up(parts: Iterator[tuple[Any, ...]]) -> tuple[Any, ...]:
+    """The sums of the first entries, of the second, and so on, one after the other."""
+    totals = next(parts, ())
+    for part in parts:
+        for total, value in zip(totals, part, strict=True):
+            total += value
+    return totals

@@ -9,22 +9,23 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy import sparse
 from torch import Tensor
 
-from gyrfalcon.arrays import as_points, as_vectors, device_of, to_tensor, torch_dtype
-from gyrfalcon.data import DaskSource, Source
-from gyrfalcon.kernels import Kernel, as_kernel
+from gyrfalcon.arrays import Array, as_numpy, as_vectors, to_tensor
+from gyrfalcon.data.points import Points, variances
+from gyrfalcon.kernels import Kernel, RadialKernel, as_kernel
 
-from . import derivative, native_engine
+from . import autograd, derivative
 from .cached_engine import CachedEngine
-from .choice import ENGINES, as_devices, choose, split
-from .dask_engine import DaskEngine
+from .choice import ENGINES, Wish, as_devices, choose, split
 from .derivative import Gradients
-from .engine import Engine
+from .engine import Engine, Work
 from .plan import Plan, default_budget, worth_caching
-from .streamed_engine import StreamedEngine
+from .slopes import slopes
+from .sparse_engine import differentiable_block
 from .transposed import Transposed, flip
+
+_DIAGONAL_ROWS = 256  # entries of the main diagonal that are made together
 
 
 class KernelMatrix:
@@ -43,8 +44,9 @@ class KernelMatrix:
         on their cluster, whose workers make the products.
     C : array, tensor or sparse matrix of shape (m, d), optional
         The centres; X if not given, which a Source cannot be.
-    engine : "native", "torch", "sparse", "streamed" or "dask", optional
-        Chosen from the data if not given. For a Source, "native" or "torch" says what each chunk goes to.
+    engine : "native", "torch", "sparse", "streamed", "dask" or callable, optional
+        Chosen from the data if not given. For a Source, "native" or "torch" says what each chunk goes to. A callable
+        makes an `Engine` of kernel, X, C and a budget in bytes.
     memory_budget : int, optional
         Bytes that temporaries may take; a quarter of the free memory if not given.
     cache : bool, optional
@@ -74,72 +76,214 @@ class KernelMatrix:
         X: Any,
         C: Any = None,
         *,
-        engine: str | None = None,
+        engine: Wish = None,
         memory_budget: int | None = None,
         cache: bool | None = None,
         devices: Sequence[Any] | None = None,
     ):
         self.kernel = as_kernel(kernel)
-        self.X: Any = as_points(X, "X")
-        self.C: Any = self.X if C is None else as_points(C, "C")
-        self._check_pair()
-        if engine not in (None, *ENGINES):
-            raise ValueError(f"engine must be one of {ENGINES} or None, got {engine!r}")
-        self._wish, self.devices = engine, None if devices is None else as_devices(devices)
-        if devices is not None and self.device.type != "cpu":
-            raise ValueError(f"devices takes points in main memory, got X on {self.device}: move it with .cpu()")
-        self.memory_budget = default_budget(self.device) if memory_budget is None else _bytes(memory_budget)
-        self._engine, self._reason = self._choose()
-        features = _features(self.X)
-        self._cache, self._cache_reason = worth_caching(self.shape, features, self.dtype.itemsize, self.memory_budget)
-        if isinstance(self.X, Source):  # those who do not hold X in memory do not expect a larger matrix there
-            there = "is on a cluster" if isinstance(self.X, DaskSource) else "is read in chunks"
-            self._cache, self._cache_reason = False, f"X {there}"
-        if cache is not None:
-            self._cache, self._cache_reason = cache, "as asked"
-        self._products = 0
-        self._kept: CachedEngine | None = None
-        self._tensors = isinstance(X, Tensor) or isinstance(C, Tensor)
-        self._versions = self._current_versions()
-
-    def _check_pair(self) -> None:
-        if isinstance(self.C, Source):
+        self._X = Points.check(X, "X")
+        self._C = self._X if C is None else self._matching(Points.check(C, "C"))
+        self.symmetric = C is None
+        if self._C.streamed:
             raise ValueError(
                 "C must be in memory: give centres, such as X.take(indices) or those of gyrfalcon.centers.select"
             )
-        if self.C.shape[1] != self.X.shape[1]:
-            raise ValueError(f"C has {self.C.shape[1]} features but X has {self.X.shape[1]}")
-        if torch_dtype(self.C) != torch_dtype(self.X):
-            raise TypeError(f"C holds {torch_dtype(self.C)} but X holds {torch_dtype(self.X)}: convert one of them")
-        if device_of(self.C) != self.device:
-            raise ValueError(f"C is on {device_of(self.C)} but X is on {device_of(self.X)}: move one of them")
-        if sparse.issparse(self.C) and not sparse.issparse(self.X):
-            self.C = self.C.toarray()  # no larger than X, which is dense already
+        if isinstance(engine, str) and engine not in ENGINES:
+            raise ValueError(f"engine must be one of {ENGINES}, a callable or None, got {engine!r}")
+        self._wish, self._cache_wish = engine, cache
+        self.devices = None if devices is None else as_devices(devices)
+        if devices is not None and self.device.type != "cpu":
+            raise ValueError(f"devices takes points in main memory, got X on {self.device}: move it with .cpu()")
+        self.memory_budget = default_budget(self.device) if memory_budget is None else _bytes(memory_budget)
+        self._tensors = isinstance(self._X.values, Tensor) or isinstance(self._C.values, Tensor)
+        self._begin()
+        self._current()
 
-    def _choose(self) -> tuple[Engine, str]:
-        if self.devices is not None:
-            return split(self.kernel, self.X, self.C, self.memory_budget, self._wish, self.devices)
-        return choose(self.kernel, self.X, self.C, self.device, self.memory_budget, self._wish)
+    def _matching(self, C: Points) -> Points:
+        """Centres, if they go with X."""
+        X = self._X
+        if C.shape[1] != X.shape[1]:
+            raise ValueError(f"C has {C.shape[1]} features but X has {X.shape[1]}")
+        if C.dtype != X.dtype:
+            raise TypeError(f"C holds {C.dtype} but X holds {X.dtype}: convert one of them")
+        if not X.streamed and C.device != X.device:
+            raise ValueError(f"C is on {C.device} but X is on {X.device}: move one of them")
+        return Points(C.values.toarray()) if C.sparse and not X.sparse else C  # no larger than X, which is dense
+
+    def _begin(self) -> None:
+        """Neither an engine nor anything that is kept."""
+        self._engine: Engine | None = None
+        self._reason = ""
+        self._products = 0
+        self._kept: CachedEngine | None = None
+        self._versions: list[int] = []
+
+    # Relatives: they share points that were checked, and every option.
+
+    def _relative(
+        self,
+        *,
+        kernel: Kernel | None = None,
+        X: Points | None = None,
+        C: Points | None = None,
+        symmetric: bool = False,
+        memory_budget: int | None = None,
+    ) -> KernelMatrix:
+        other = object.__new__(KernelMatrix)
+        other.__dict__.update(self.__dict__)
+        other.kernel = self.kernel if kernel is None else kernel
+        other._X = self._X if X is None else X
+        other._C = other._X if symmetric else self._C if C is None else C
+        other.symmetric = symmetric
+        if (other._X.sparse, other._X.streamed) != (self._X.sparse, self._X.streamed):
+            other._wish = None  # an engine that was asked for by name is one for points of another kind
+        other.memory_budget = self.memory_budget if memory_budget is None else _bytes(memory_budget)
+        other._begin()
+        return other
+
+    def rows(self, index: slice | Array, *, memory_budget: int | None = None) -> KernelMatrix:
+        """The matrix of some rows of X: a slice, or their numbers in an array; few rows of a Source are read.
+
+        >>> import numpy as np, gyrfalcon as gf
+        >>> K = gf.KernelMatrix("linear", np.array([[1.0], [2.0], [3.0]]))
+        >>> K.rows(slice(1, 3)).to_dense()
+        array([[2., 4., 6.],
+               [3., 6., 9.]])
+        >>> K.rows(np.array([2, 0])).shape
+        (2, 3)
+        """
+        if isinstance(index, slice):
+            index = self._row_range(index)
+        points = self._X.rows(index)
+        return self._relative(
+            X=points.to(self.device) if self.streamed and not points.streamed else points, memory_budget=memory_budget
+        )
+
+    def with_points(self, X: Points) -> KernelMatrix:
+        """The matrix of other points, which are known to go with the centres: prepared engines are taken over.
+
+        >>> import numpy as np, gyrfalcon as gf
+        >>> K = gf.KernelMatrix("linear", np.array([[1.0], [2.0]]))
+        >>> K.with_points(gf.data.Points(np.array([[3.0]]))).to_dense()
+        array([[3., 6.]])
+        """
+        other = self._relative(X=X)
+        other._C = self._C
+        if self._engine is not None and self.devices is None and X.shape[0]:
+            other._engine, other._reason = self._engine.at(X.values), self._reason
+            other._versions = other._current_versions()
+        return other
+
+    def with_kernel(self, kernel: Kernel) -> KernelMatrix:
+        """The matrix of another kernel on the same points.
+
+        >>> import numpy as np, gyrfalcon as gf
+        >>> gf.KernelMatrix("rbf", np.zeros((2, 1))).with_kernel(gf.kernels.Linear())
+        KernelMatrix(Linear(length_scale=1), 2 × 2, float64, native)
+        """
+        return self._relative(kernel=kernel, symmetric=self.symmetric)
+
+    def with_centers(self, C: Any = None, *, index: slice | Array | None = None) -> KernelMatrix:
+        """The matrix with other centres: new points, those of another matrix, some of those there are, or all rows of X
+        if nothing is given.
+
+        >>> import numpy as np, gyrfalcon as gf
+        >>> K = gf.KernelMatrix("linear", np.array([[1.0], [2.0]]), np.array([[3.0], [4.0]]))
+        >>> K.with_centers(index=slice(1)).to_dense().tolist(), K.with_centers().to_dense().tolist()
+        ([[3.0], [6.0]], [[1.0, 2.0], [2.0, 4.0]])
+        """
+        if index is not None:
+            return self._relative(C=self._C.rows(index))
+        if C is None:
+            return self._relative(symmetric=True)
+        return self._relative(C=self._matching(C._C if isinstance(C, KernelMatrix) else Points.check(C, "C")))
+
+    @property
+    def square(self) -> KernelMatrix:
+        """k(C, C), the symmetric matrix of the centres."""
+        return self._relative(X=self._C, symmetric=True)
+
+    def widened(self) -> KernelMatrix:
+        """The same matrix evaluated in float64: entries of float32 points without the rounding of float32.
+
+        >>> import numpy as np, gyrfalcon as gf
+        >>> gf.KernelMatrix("rbf", np.ones((3, 1), np.float32)).widened()
+        KernelMatrix(Gaussian(length_scale=1), 3 × 3, float64, native)
+        """
+        if self.dtype == torch.float64:
+            return self
+        return self._relative(X=self._X.double(), C=self._C.double(), symmetric=self.symmetric)
 
     # What it is.
 
     @property
     def shape(self) -> tuple[int, int]:
-        return self.X.shape[0], self.C.shape[0]
+        return self._X.shape[0], self._C.shape[0]
 
     @property
     def dtype(self) -> torch.dtype:
-        return torch_dtype(self.X)
+        return self._X.dtype
 
     @property
     def device(self) -> torch.device:
         """Where X is, and results are; chunks that are read go to where C is."""
-        return device_of(self.C if isinstance(self.X, Source) else self.X)
+        return self._C.device if self._X.streamed else self._X.device
+
+    @property
+    def sparse(self) -> bool:
+        """Whether X is a sparse matrix."""
+        return self._X.sparse
+
+    @property
+    def streamed(self) -> bool:
+        """Whether the rows of X are read in chunks."""
+        return self._X.streamed
+
+    @property
+    def centers(self) -> Any:
+        """C, as an array, a tensor or CSR."""
+        return self._C.values
+
+    @property
+    def features(self) -> float:
+        """How many numbers a row of X stores, on average."""
+        return self._X.features
+
+    @property
+    def n_features(self) -> int:
+        """How many features the points have."""
+        return self._X.shape[1]
+
+    @property
+    def effective_features(self) -> float:
+        """How many features matter to the kernel: (Σ v)² / Σ v², v the variances of the centres in length scales."""
+        if self._C.sparse or not isinstance(self.kernel, RadialKernel):
+            return self.features
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            v = variances(self._C) / as_numpy(self.kernel.length_scale, np.float64) ** 2
+            v = v / v.max(initial=0.0)
+            count = float(v.sum() ** 2 / np.square(v).sum())
+        return count if math.isfinite(count) else self.features
+
+    @property
+    def double_bytes(self) -> int:
+        """Bytes that the points would take in memory in float64: none for rows that are read in chunks."""
+        return 0 if self._X.streamed else self._X.nbytes + self._C.nbytes
+
+    def spread(self, count: int) -> Array:
+        """The numbers of at most so many rows, evenly spaced; of a Source, among those that it keeps in memory."""
+        return self._X.spread(count)
+
+    def windows(self, rows: int) -> list[slice]:
+        """Slices of rows that are best visited together, in multiples of `rows`: those of a Source that one read gives,
+        or all."""
+        return self._X.windows(rows)
 
     @property
     def engine(self) -> str:
         """The name of the engine in use: "cached" once K is kept."""
-        return (self._kept or self._engine).name
+        return (self._kept or self._current()).name
 
     @property
     def T(self) -> Transposed:  # noqa: N802
@@ -157,20 +301,36 @@ class KernelMatrix:
         >>> print(gf.KernelMatrix("rbf", np.zeros((10, 2)), engine="torch", memory_budget=10**6).plan().reason)
         as asked
         """
-        native = native_engine.core if self._engine.name == "native" else None
+        engine = self._current()
+        threads, block_rows, instruction_set = engine.describe()
+        cache, cache_reason = self._caching
         return Plan(
             engine=self.engine,
             reason=self._reason,
-            cache=self._cache,
-            cache_reason=self._cache_reason,
+            cache=cache,
+            cache_reason=cache_reason,
             shape=self.shape,
             dtype=str(self.dtype).removeprefix("torch."),
             device=str(self.device),
-            block_rows=native_engine.ROWS_PER_BLOCK if native else _block_rows(self._engine),
+            block_rows=block_rows,
             memory_budget=self.memory_budget,
-            threads=self._engine.threads if isinstance(self._engine, DaskEngine) else torch.get_num_threads(),
-            instruction_set=native.instruction_set() if native else None,
+            threads=threads,
+            instruction_set=instruction_set,
         )
+
+    @property
+    def _caching(self) -> tuple[bool, str]:
+        """Whether K is kept from its second product on, and why."""
+        if self._cache_wish is not None:
+            return self._cache_wish, "as asked"
+        if self.streamed:  # those who do not hold X in memory do not expect a larger matrix there
+            return False, "X is on a cluster" if self._X.distributed else "X is read in chunks"
+        return worth_caching(self.shape, self.features, self.dtype.itemsize, self.memory_budget)
+
+    @property
+    def cached(self) -> bool:
+        """Whether K is kept in memory from its second product on."""
+        return self._caching[0]
 
     # Products.
 
@@ -178,6 +338,10 @@ class KernelMatrix:
         vectors = self._vectors(V, "V", self.shape[1])
         tracked = self._differentiable(vectors)
         return self._like(self._tracked(vectors, False) if tracked else self._multiply(vectors, False), V)
+
+    def multiply(self, V: Tensor) -> Tensor:
+        """K V for a matrix of the type of X on its device, unchecked and off autograd's record: `K @ V` in a hurry."""
+        return self._multiply(V, False)
 
     def __rmatmul__(self, W: Any) -> Any:
         return flip(self.T @ flip(W))
@@ -251,39 +415,56 @@ class KernelMatrix:
         """The engine, or one that keeps K once a second product shows that it is worth it."""
         engine = self._current()
         self._products += 1
-        if self._cache and self._products == 2:
+        if self._products == 2 and self.cached:
             self._kept = CachedEngine(engine)
         return self._kept or engine
 
     def _current(self) -> Engine:
         """The engine of the tensors as they are now: an optimiser's step may have changed them in place."""
-        if self._versions != self._current_versions():
-            self._versions = self._current_versions()
-            self._engine, self._reason = self._choose()
-            self._products, self._kept = 0, None
+        versions = self._current_versions()
+        if self._engine is None or self._versions != versions:
+            self._begin()
+            self._versions = versions
+            X, C = self._X.values, self._C.values
+            if self.devices is not None:
+                engine, reason = split(self.kernel, X, C, self.memory_budget, self._wish, self.devices)
+            else:
+                engine, reason = choose(self.kernel, X, C, self.device, self.memory_budget, self._wish)
+            self._engine, self._reason = engine, reason
         return self._engine
 
     def _current_versions(self) -> list[int]:
         """Counts of in-place changes to the tensors that K is made of."""
-        return [
-            leaf._version for leaf in (self.X, self.C, *self.kernel.parameters().values()) if isinstance(leaf, Tensor)
-        ]
+        leaves = (self._X.values, self._C.values, *self.kernel.parameters().values())
+        return [leaf._version for leaf in leaves if isinstance(leaf, Tensor)]
+
+    def _contract(self, rows: slice, weights: autograd.Weights, wanted: list[bool]) -> list[Tensor | None]:
+        """Derivatives of Σ a ∘ K[rows] in X[rows], C and each parameter, where wanted."""
+        return self._current().derivatives(rows, weights, wanted) if any(wanted) else [None] * len(wanted)
 
     # Entries.
 
-    def rows(self, index: slice | int) -> Any:
-        """The dense rows of K that a slice or an integer names.
+    def block(self, rows: slice) -> Any:
+        """Some rows of K, written down.
 
         >>> import numpy as np, gyrfalcon as gf
-        >>> gf.KernelMatrix("linear", np.array([[1.0], [2.0], [3.0]])).rows(slice(1, 3))
+        >>> gf.KernelMatrix("linear", np.array([[1.0], [2.0], [3.0]])).block(slice(1, 3))
         array([[2., 4., 6.],
                [3., 6., 9.]])
         """
-        if isinstance(index, slice):
-            named = self._row_range(index)
-            return self._out(self._block(named.start, named.stop))
-        at = range(self.shape[0])[index]
-        return self._out(self._block(at, at + 1)[0])
+        named = self._row_range(rows)
+        return self._out(self._block(named.start, named.stop))
+
+    def wide_block(self, rows: slice) -> Array:
+        """Some rows of K in float64, whatever the type of X, as an array in main memory.
+
+        >>> import numpy as np, gyrfalcon as gf
+        >>> gf.KernelMatrix("linear", np.ones((3, 1), np.float32)).wide_block(slice(1)).dtype
+        dtype('float64')
+        """
+        named = self._row_range(rows)
+        with torch.no_grad():
+            return as_numpy(self._current().wide(named.start, named.stop))
 
     def _row_range(self, rows: slice) -> slice:
         if not isinstance(rows, slice):
@@ -297,27 +478,26 @@ class KernelMatrix:
         if not self._differentiable():
             with torch.no_grad():
                 return self._current().block(start, stop)
-        X = self.X.rows(start, stop) if isinstance(self.X, Source) else self.X[start:stop]
-        return derivative.block(self.kernel, X, self.C)
+        X, C = self._X.rows(slice(start, stop)).values, self._C.values
+        if self.sparse:
+            return differentiable_block(self.kernel, X, C)
+        return self.kernel.block(to_tensor(X), to_tensor(C))
 
-    def widened(self, rows: slice = slice(None)) -> KernelMatrix:
-        """The same matrix, or the rows that a slice names, evaluated in float64: entries of float32 points without
-        the rounding of float32.
+    def reduce(self, work: Work, *columns: Any, rows: int) -> tuple[Array, ...]:
+        """Sums over blocks of rows of what `work` makes of each, in one pass, where the rows are.
+
+        `work` gets a block of K in float64, as an array of at most `rows` rows, and the same rows of each of the
+        columns (None stays None), and returns a tuple of arrays. Rows on a cluster are reduced there, so that `work`
+        has to pickle.
 
         >>> import numpy as np, gyrfalcon as gf
-        >>> gf.KernelMatrix("rbf", np.ones((3, 1), np.float32)).widened(slice(2))
-        KernelMatrix(Gaussian(length_scale=1), 2 × 3, float64, native)
+        >>> K = gf.KernelMatrix("linear", np.array([[1.0], [2.0], [3.0]]), np.array([[1.0]]))
+        >>> K.reduce(lambda block, y: (block.T @ y,), np.ones((3, 2)), rows=2)
+        (array([[6., 6.]]),)
         """
-        X = self.X[rows]
-        if isinstance(X, Source) and len(X) <= X.chunk_rows():
-            X = self._here(X.to_array())
-        X, C = (points.double() if isinstance(points, Tensor) else points.astype(np.float64) for points in (X, self.C))
-        same = self.C is self.X and rows == slice(None)
-        return KernelMatrix(self.kernel, X, None if same else C, memory_budget=self.memory_budget, devices=self.devices)
-
-    def _here(self, rows: Any) -> Any:
-        """Rows that were read, as the chunks of a Source are given to engines."""
-        return rows if self.device.type == "cpu" else to_tensor(rows).to(self.device)
+        given = [c if c is None or isinstance(c, Tensor) else to_tensor(np.asarray(c)) for c in columns]
+        with torch.no_grad():
+            return self._current().reduce(work, given, rows)
 
     def to_dense(self) -> Any:
         """All of K, for small matrices."""
@@ -335,13 +515,8 @@ class KernelMatrix:
         """
         if self.kernel.explicit:
             return np.eye(self.shape[1], order="F")
-        if isinstance(self.C, np.ndarray) or sparse.issparse(self.C):
-            C = self.C.astype(np.float64)
-        else:
-            C = self.C.detach().cpu().double()
         with torch.no_grad():
-            dense = KernelMatrix(self.kernel, C)._block(0, C.shape[0])
-        return np.asarray(dense.numpy().T)
+            return np.asarray(as_numpy(self.square.widened()._block(0, self.shape[1])).T)
 
     def diag(self) -> Any:
         """The main diagonal, k(xᵢ, cᵢ) for i below min(n, m).
@@ -350,14 +525,12 @@ class KernelMatrix:
         >>> gf.KernelMatrix("linear", np.array([[1.0], [2.0]])).diag()
         array([1., 4.])
         """
-        count = min(self.shape)
-        if isinstance(self.X, Source):
-            return KernelMatrix(self.kernel, self._here(self.X.rows(0, count)), self.C[:count]).diag()
-        if self.C is self.X and not sparse.issparse(self.X):
-            return self._out(self.kernel.diagonal(to_tensor(self.X)))
-        step = 256
+        count, step = min(self.shape), _DIAGONAL_ROWS
+        if self.symmetric and not self.sparse:
+            return self._out(self.kernel.diagonal(to_tensor(self._X.values)))
         parts = [
-            KernelMatrix(self.kernel, self.X[a : a + step][:count], self.C[a : a + step][:count])
+            self.rows(slice(a, min(count, a + step)))
+            .with_centers(index=slice(a, min(count, a + step)))
             ._block(0, min(step, count - a))
             .diagonal()
             for a in range(0, count, step)
@@ -373,22 +546,8 @@ class KernelMatrix:
         >>> gf.KernelMatrix("linear", np.array([[1.0], [2.0]]), np.array([[3.0]])).prior_diagonal()
         array([1., 4.])
         """
-        if self.kernel.explicit:
-            return self._squared_norms()
-        if isinstance(self.X, Source):
-            parts = [KernelMatrix(self.kernel, chunk).prior_diagonal() for _, chunk in self.X.chunks()]
-            return np.concatenate([np.zeros(0), *parts])
-        if sparse.issparse(self.X):
-            rows = [KernelMatrix(self.kernel, self.X[i : i + 256]).diag() for i in range(0, self.shape[0], 256)]
-            return np.concatenate([np.zeros(0), *rows]).astype(np.float64)
         with torch.no_grad():
-            return np.asarray(self.kernel.diagonal(to_tensor(self.X)).cpu().double().numpy())
-
-    def _squared_norms(self) -> np.ndarray[Any, Any]:
-        with torch.no_grad():
-            engine = self._current()
-            norms = [engine.block(rows.start, rows.stop).double().square().sum(1).cpu() for rows in engine.blocks()]
-        return np.concatenate([np.zeros(0), *(part.numpy() for part in norms)])
+            return self._current().prior_diagonal()
 
     # Derivatives.
 
@@ -422,14 +581,57 @@ class KernelMatrix:
         rows = self._row_range(rows)
         return derivative.gradients(self, rows, derivative.dense_weights(weights, rows, self), wanted)
 
+    def slopes(self, coefficients: Any, rows: slice = slice(None)) -> Tensor:
+        """∇fₖ(xᵢ) for f = Σⱼ coefficientsⱼ k(·, cⱼ) at some rows, of shape (rows, outputs, features); dense points only.
+
+        >>> import numpy as np, gyrfalcon as gf
+        >>> gf.KernelMatrix("linear", np.array([[1.0, 0.0]])).slopes(np.array([[2.0]])).tolist()
+        [[[2.0, 0.0]]]
+        """
+        if self.sparse:
+            raise ValueError("X is sparse: slopes need dense points")
+        beta = torch.as_tensor(coefficients).reshape(self.shape[1], -1)
+        return slopes(self.kernel, self._X.rows(self._row_range(rows)).values, self._C.values, beta)
+
+    def diagonal_gradients(self, factor: float, weights: Tensor | None = None) -> dict[str, Tensor]:
+        """Derivatives of factor · Σᵢ wᵢ k(xᵢ, xᵢ) in the kernel's parameters, in float64.
+
+        >>> import numpy as np, gyrfalcon as gf
+        >>> gf.KernelMatrix(gf.kernels.Linear(2.0), np.array([[1.0], [2.0]])).diagonal_gradients(1.0)
+        {'length_scale': tensor(-1.2500, dtype=torch.float64)}
+        """
+        w = torch.ones(self.shape[0], dtype=torch.float64) if weights is None else weights[:, 0].detach().cpu().double()
+        total: dict[str, Tensor] = {}
+        for start in range(0, self.shape[0], _DIAGONAL_ROWS if self.sparse else self.shape[0]):
+            rows = slice(start, start + _DIAGONAL_ROWS) if self.sparse else slice(None)
+            part = self.rows(rows).with_centers().widened()
+            found = part._sparse_diagonal(factor * w[rows]) if self.sparse else part._dense_diagonal(factor * w)
+            total = {name: value + total.get(name, 0.0) for name, value in found.items()}
+        return total
+
+    def _sparse_diagonal(self, w: Tensor) -> dict[str, Tensor]:
+        return self.row_gradients(slice(None), torch.diag(w), wanted=("parameters",)).parameters
+
+    def _dense_diagonal(self, w: Tensor) -> dict[str, Tensor]:
+        named = autograd.parameters(self.kernel, self.device)
+        with torch.enable_grad():
+            leaves = [value.detach().double().requires_grad_() for value in named.values()]
+            kernel = self.kernel.with_parameters(dict(zip(named, leaves, strict=True)))
+            value = (w.to(self.device) * kernel.diagonal(to_tensor(self._X.values).detach())).sum()
+            if not value.requires_grad:
+                return {}
+            parts = torch.autograd.grad(value, leaves, allow_unused=True)
+        return {name: part for name, part in zip(named, parts, strict=True) if part is not None}
+
     def _leaves(self) -> list[Tensor | None]:
-        points = [p if isinstance(p, Tensor) else None for p in (self.X, self.C)]
-        return [*points, *derivative.parameters(self).values()]
+        points = [p if isinstance(p, Tensor) else None for p in (self._X.values, self._C.values)]
+        return [*points, *autograd.parameters(self.kernel, self.device).values()]
 
     def _differentiable(self, *vectors: Tensor) -> bool:
         if not torch.is_grad_enabled():
             return False
-        return any(leaf is not None and leaf.requires_grad for leaf in (*vectors, *self._leaves()))
+        leaves = (*vectors, self._X.values, self._C.values, *self.kernel.parameters().values())
+        return any(isinstance(leaf, Tensor) and leaf.requires_grad for leaf in leaves)
 
     # Conversions.
 
@@ -455,12 +657,3 @@ def _bytes(budget: Any) -> int:
     if not 1 <= number < math.inf:
         raise ValueError(f"memory_budget must be a positive number of bytes, got {budget!r}")
     return int(number)
-
-
-def _block_rows(engine: Engine) -> int:
-    return engine.chunk_rows if isinstance(engine, StreamedEngine | DaskEngine) else engine.block_rows()
-
-
-def _features(points: Any) -> float:
-    """How many features a point has, on average, that are not zero by construction."""
-    return float(points.nnz / max(1, points.shape[0]) if sparse.issparse(points) else points.shape[1])

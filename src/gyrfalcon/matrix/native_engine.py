@@ -14,12 +14,14 @@ import torch
 from torch import Tensor
 
 from gyrfalcon import kernels
-from gyrfalcon.arrays import Dense, device_of, to_tensor, torch_dtype
+from gyrfalcon.arrays import Dense, to_tensor
 from gyrfalcon.kernels import Kernel
 from gyrfalcon.kernels.base import Parameter, exponent
 from gyrfalcon.kernels.distances import shift_of
 
-from .engine import Engine
+from .autograd import Weights
+from .engine import Description
+from .torch_engine import TorchEngine
 
 core: ModuleType | None = None
 try:
@@ -120,14 +122,14 @@ def _check_features(name: str, found: int, features: int) -> None:
         raise ValueError(f"{name} has {found} entries but the points have {features} features")
 
 
-class NativeEngine(Engine):
-    """Fused C++ products for dense data in main memory."""
+class NativeEngine(TorchEngine):
+    """Fused C++ products for dense data in main memory; derivatives that the core does not have are PyTorch's."""
 
     name = "native"
     temporaries = 1
 
     def __init__(self, kernel: Kernel, X: Dense, C: Dense, budget: int, threads: int | None = None):
-        super().__init__(kernel, (len(X), len(C)), torch_dtype(X), device_of(X), budget)
+        super().__init__(kernel, X, C, budget)
         self._threads = threads
         self.X = X.detach() if isinstance(X, Tensor) else X
         self.C = C.detach() if isinstance(C, Tensor) else C
@@ -136,6 +138,10 @@ class NativeEngine(Engine):
     @property
     def threads(self) -> int:
         return self._threads or torch.get_num_threads()
+
+    def describe(self) -> Description:
+        assert core is not None
+        return Description(self.threads, ROWS_PER_BLOCK, core.instruction_set())
 
     def _run(self, task: int, X: Dense, V: Tensor | None, weights: Tensor | None, out: Tensor) -> Tensor:
         assert core is not None
@@ -167,6 +173,11 @@ class NativeEngine(Engine):
 
     def multiply_transposed(self, W: Tensor, dtype: torch.dtype) -> Tensor:
         return self._run(_MULTIPLY_TRANSPOSED, self.X, W, None, self._empty(self.shape[1], W.shape[1], dtype))
+
+    def derivatives(self, rows: slice, weights: Weights, wanted: list[bool]) -> list[Tensor | None]:
+        if self.differentiates and not wanted[0]:
+            return [None, *self.gradients(rows, weights.left, weights.right, *wanted[1:])]
+        return super().derivatives(rows, weights, wanted)
 
     @property
     def differentiates(self) -> bool:

@@ -10,14 +10,17 @@ from scipy import sparse
 from torch import Tensor
 
 from gyrfalcon import kernels
-from gyrfalcon.arrays import Points, to_tensor, torch_dtype
+from gyrfalcon.arrays import AnyPoints, as_numpy, in_double, to_tensor, torch_dtype
 from gyrfalcon.kernels import Kernel
 from gyrfalcon.kernels.base import Parameter, as_tensor
 from gyrfalcon.kernels.distances import CANCELLATION
 
-from .engine import Engine
+from . import autograd
+from .autograd import TAPE_BLOCKS, Weights
+from .engine import BLOCK_BYTES, Engine
 
 Array = np.ndarray[Any, Any]
+_SQUARE = 256  # rows whose diagonal is made together
 _PAIRS = 1 << 16  # pairs whose distance is made again together
 _SIEVE = (1 << 22) - 1  # features are first looked up by these bits alone
 
@@ -39,7 +42,7 @@ class SparseEngine(Engine):
     name = "sparse"
     temporaries = 8
 
-    def __init__(self, kernel: Kernel, X: sparse.csr_array, C: Points, budget: int):
+    def __init__(self, kernel: Kernel, X: sparse.csr_array, C: AnyPoints, budget: int):
         super().__init__(kernel, (X.shape[0], C.shape[0]), torch_dtype(X), torch.device("cpu"), budget)
         self.X = X
         self.C = C if sparse.issparse(C) else to_tensor(C).detach().double().numpy()
@@ -47,6 +50,24 @@ class SparseEngine(Engine):
 
     def block(self, start: int, stop: int) -> Tensor:
         return self._evaluate(self.kernel, self.X[start:stop])
+
+    def wide(self, start: int, stop: int) -> Tensor:
+        if self.dtype == torch.float64:
+            return self.block(start, stop)
+        return SparseEngine(self.kernel, in_double(self.X[start:stop]), in_double(self.C), self.budget).block(
+            0, stop - start
+        )
+
+    def _own_diagonal(self) -> Array:
+        n = self.shape[0]
+        parts = (slice(start, min(n, start + _SQUARE)) for start in range(0, n, _SQUARE))
+        squares = (SparseEngine(self.kernel, self.X[rows], self.X[rows], self.budget) for rows in parts)
+        diagonals = [as_numpy(square.block(0, square.shape[0]).diagonal()) for square in squares]
+        return np.concatenate([np.zeros(0), *diagonals]).astype(np.float64)
+
+    def derivatives(self, rows: slice, weights: Weights, wanted: list[bool]) -> list[Tensor | None]:
+        step = self.block_rows(min(BLOCK_BYTES, self.budget // TAPE_BLOCKS))
+        return autograd.sums(self.kernel, self.X[rows], self.C, differentiable_block, weights, wanted, step)
 
     def _evaluate(self, kernel: Kernel, X: sparse.csr_array) -> Tensor:
         match kernel:
@@ -67,6 +88,13 @@ class SparseEngine(Engine):
         make = side.squared_distances if isinstance(kernel, kernels.RadialKernel) else side.products
         values = torch.from_numpy(make(X, np.dtype(str(self.dtype).removeprefix("torch."))))
         return kernel.profile(values / _scalar(length_scale, values).square() if tracked else values)
+
+
+def differentiable_block(kernel: Kernel, X: sparse.csr_array, C: Any) -> Tensor:
+    """k(X, C), dense, with gradients flowing into the kernel's parameters."""
+    if isinstance(C, Tensor) and C.requires_grad:
+        raise ValueError("C: gradients in the centres need dense points X")
+    return SparseEngine(kernel, X, C, budget=1).block(0, X.shape[0])
 
 
 def _scalar(length_scale: Parameter, like: Tensor) -> Tensor:

@@ -7,10 +7,14 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import accumulate, pairwise
 from typing import TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from .engine import Engine
+from gyrfalcon.arrays import Array
+
+from .autograd import Weights
+from .engine import Engine, Work, add_up
 
 T = TypeVar("T")
 
@@ -19,13 +23,15 @@ class SplitEngine(Engine):
     """Engines that have a share of the rows each, on a device each, and work at the same time.
 
     Vectors are sent to every device and results come back to main memory. Sums over devices are taken in their order
-    and in float64, so results are the same to the bit from run to run.
+    and in float64, so results are the same to the bit from run to run. Derivatives are not shared: `whole`, an engine
+    for all rows in main memory, makes them.
     """
 
     name = "split"
 
-    def __init__(self, parts: Sequence[Engine]):
+    def __init__(self, parts: Sequence[Engine], whole: Callable[[], Engine]):
         one = parts[0]
+        self._whole = whole
         n = sum(part.shape[0] for part in parts)
         super().__init__(one.kernel, (n, one.shape[1]), one.dtype, torch.device("cpu"), one.budget * len(parts))
         ends = accumulate((part.shape[0] for part in parts), initial=0)
@@ -70,6 +76,20 @@ class SplitEngine(Engine):
     def gram(self, weights: Tensor | None, dtype: torch.dtype) -> Tensor:
         return self._sum(lambda rows, part: part.gram(_share(weights, rows, part), dtype), dtype)
 
+    def wide(self, start: int, stop: int) -> Tensor:
+        return self._whole().wide(start, stop)
+
+    def reduce(self, work: Work, columns: Sequence[Tensor | None], rows: int) -> tuple[Array, ...]:
+        return add_up(
+            iter(self._each(lambda some, part: part.reduce(work, [_share(c, some, part) for c in columns], rows)))
+        )
+
+    def _own_diagonal(self) -> Array:
+        return np.concatenate(self._each(lambda rows, part: part.prior_diagonal()))
+
+    def derivatives(self, rows: slice, weights: Weights, wanted: list[bool]) -> list[Tensor | None]:
+        return self._whole().derivatives(rows, weights, wanted)
+
     def _sum(self, work: Callable[[slice, Engine], Tensor], dtype: torch.dtype) -> Tensor:
         first, *others = self._each(work)
         total = first.to(self.device, torch.float64, copy=True)
@@ -78,5 +98,5 @@ class SplitEngine(Engine):
         return total.to(dtype)
 
 
-def _share(weights: Tensor | None, rows: slice, part: Engine) -> Tensor | None:
-    return None if weights is None else weights[rows].to(part.device)
+def _share(columns: Tensor | None, rows: slice, part: Engine) -> Tensor | None:
+    return None if columns is None else columns[rows].to(part.device)

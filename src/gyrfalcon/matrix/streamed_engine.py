@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from gyrfalcon.arrays import Dense, torch_dtype
+from gyrfalcon.arrays import Array, Dense, to_tensor, torch_dtype
 from gyrfalcon.data.source import Source
 from gyrfalcon.kernels import Kernel
 
-from .engine import Engine
+from .autograd import Weights, parameters
+from .engine import Description, Engine, Work, add_up
 from .transfer import Transfer
 
 ChunkEngine = Callable[[Kernel, Any, Dense, int], Engine]
@@ -37,6 +39,9 @@ class StreamedEngine(Engine):
         self.chunk_engine = chunk_engine
         self.chunk_rows = X.chunk_rows(budget)
 
+    def describe(self) -> Description:
+        return Description(torch.get_num_threads(), self.chunk_rows)
+
     def _pass(self, work: Callable[[slice, Engine], None], start: int = 0, stop: int | None = None) -> None:
         """One pass: the work is done for each chunk, given its rows and an engine for it."""
         transfer = Transfer(self.device)
@@ -50,9 +55,7 @@ class StreamedEngine(Engine):
 
     def block(self, start: int, stop: int) -> Tensor:
         if stop - start <= self.chunk_rows:
-            transfer = Transfer(self.device)
-            engine = self._engine(transfer.receive(transfer.send(self.X.rows(start, stop))))
-            return engine.block(0, stop - start)
+            return self._engine(self._here(self.X.rows(start, stop))).block(0, stop - start)
         out = self._zeros(stop - start, self.shape[1])
 
         def work(rows: slice, engine: Engine) -> None:
@@ -96,3 +99,43 @@ class StreamedEngine(Engine):
 
         self._pass(work)
         return total.to(dtype)
+
+    def wide(self, start: int, stop: int) -> Tensor:
+        return self._engine(self._here(self.X.rows(start, stop))).wide(0, stop - start)
+
+    def _here(self, rows: Any) -> Any:
+        """Rows that were read, where the products are made."""
+        transfer = Transfer(self.device)
+        return transfer.receive(transfer.send(rows))
+
+    def reduce(self, work: Work, columns: Sequence[Tensor | None], rows: int) -> tuple[Array, ...]:
+        found: list[tuple[Array, ...]] = []
+
+        def chunk(some: slice, engine: Engine) -> None:
+            part = engine.reduce(work, [None if column is None else column[some] for column in columns], rows)
+            found[:] = [add_up(iter([*found, part]))]
+
+        self._pass(chunk)
+        return found[0] if found else ()
+
+    def _own_diagonal(self) -> Array:
+        parts: list[Array] = []
+        self._pass(lambda rows, engine: parts.append(engine.prior_diagonal()))
+        return np.concatenate([np.zeros(0), *parts])
+
+    def derivatives(self, rows: slice, weights: Weights, wanted: list[bool]) -> list[Tensor | None]:
+        leaves = (None, to_tensor(self.C), *parameters(self.kernel, self.device).values())  # X is not in memory
+        sums = [
+            None if leaf is None or not want else torch.zeros_like(leaf, dtype=torch.float64).detach()
+            for leaf, want in zip(leaves, wanted, strict=True)
+        ]
+        start, stop, _ = rows.indices(self.shape[0])
+
+        def work(some: slice, engine: Engine) -> None:
+            here = weights.rows(slice(some.start - start, some.stop - start))
+            for total, found in zip(sums, engine.derivatives(slice(None), here, wanted), strict=True):
+                if total is not None and found is not None:
+                    total.add_(found)
+
+        self._pass(work, start, stop)
+        return [None if s is None or leaf is None else s.to(leaf.dtype) for s, leaf in zip(sums, leaves, strict=True)]

@@ -1,48 +1,61 @@
-"""Solvers: each takes a problem posed on a KernelMatrix and returns a Solution, coefficients and what happened."""
+"""Solvers: small values with their own settings that prepare a state once and solve for many targets and penalties."""
 
-from .automatic import choose
-from .cutoff import spectral_cutoff
-from .direct import direct, exact
-from .eigenpro import eigenpro
-from .eigenpro_stream import eigenpro_stream
-from .falkon import falkon
-from .filters import kernel_cg, nu_method, nytro
-from .newton import newton
-from .nystrom_path import NystromPath, nystrom_path
-from .plots import plot_filter, plot_surface
+from .choice import SOLVERS, as_solver, choose
+from .direct import Direct, DirectState
+from .eigenpro import EigenPro, eigenpro_stream
+from .exact import Exact
+from .falkon import Falkon
+from .filters import KernelCG, NuMethod, Nytro, SpectralCutoff
+from .newton import Newton
+from .paths import (
+    NystromPath,
+    RandomFeaturePath,
+    nystrom_path,
+    plot_filter,
+    plot_surface,
+    random_feature_path,
+)
 from .problem import LeastSquares
-from .random_feature_path import RandomFeaturePath, random_feature_path
 from .risk import Risk
-from .sgd import sgd
+from .sgd import SGD
 from .solution import FilterPath, Keep, Record, Snapshot, Solution, Step
+from .solver import Run, Solver, State, Traits, solve
 from .stopping import EarlyStopping
 
 __all__ = [
+    "SGD",
+    "SOLVERS",
+    "Direct",
+    "DirectState",
     "EarlyStopping",
+    "EigenPro",
+    "Exact",
+    "Falkon",
     "FilterPath",
     "Keep",
+    "KernelCG",
     "LeastSquares",
+    "Newton",
+    "NuMethod",
     "NystromPath",
+    "Nytro",
     "RandomFeaturePath",
     "Record",
     "Risk",
+    "Run",
     "Snapshot",
     "Solution",
+    "Solver",
+    "SpectralCutoff",
+    "State",
     "Step",
+    "Traits",
+    "as_solver",
     "choose",
-    "direct",
-    "eigenpro",
     "eigenpro_stream",
-    "exact",
-    "falkon",
-    "kernel_cg",
-    "newton",
-    "nu_method",
     "nystrom_path",
-    "nytro",
     "plot_filter",
     "plot_surface",
     "random_feature_path",
-    "sgd",
-    "spectral_cutoff",
+    "solve",
 ]

@@ -1,24 +1,87 @@
-"""Direct solves: the Nyström normal equations for few centres, the kernel system itself for few points."""
+"""The Nyström normal equations, solved by factorization after one pass over the rows."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from scipy.linalg import cho_solve, eigh
+from torch import Tensor
 
-from gyrfalcon.linalg.triangles import SingularError, cholesky_with_jitter
+from gyrfalcon.arrays import Array, as_numpy
+from gyrfalcon.matrix import KernelMatrix
+from gyrfalcon.moments import Moments, Sums, Whitening
 
-from .features import Features
-from .problem import LeastSquares, Problem
+from .problem import LeastSquares
 from .solution import Record, Solution
+from .solver import Run, Solver, State, Traits
 
-Array = np.ndarray[Any, Any]
+
+class DirectState(State):
+    """The whitening of the centres and, once targets were seen, the moments of the features.
+
+    The first targets share the pass in which the second moments are made; others cost one product with Kᵀ, and other
+    penalties for the same targets nothing at all.
+    """
+
+    def __init__(self, K: KernelMatrix, weights: Tensor | None, intercept: bool):
+        super().__init__(K, weights, intercept)
+        with self.timed("factor"):
+            self.whitening = Whitening.of(K)
+        self._moments: Moments | None = None
+        self._seen: tuple[Tensor, int] | None = None
+
+    def moments(self, problem: LeastSquares) -> Moments:
+        """The moments of the features and of these targets."""
+        version = problem.Y._version
+        if self._seen is not None and self._seen[0] is problem.Y and self._seen[1] == version:
+            assert self._moments is not None
+            return self._moments
+        with problem.timed("moments"):
+            if self._moments is None:
+                origin = as_numpy(problem.mean)
+                self._moments = Moments.of(self.K, problem.Y, self.weights, origin=origin, whitening=self.whitening)
+            else:
+                self._moments = self._with_targets(self._moments, problem)
+        self._seen = problem.Y, version
+        return self._moments
+
+    def _with_targets(self, moments: Moments, problem: LeastSquares) -> Moments:
+        """The same second moments with the sums of other targets, in one pass without features."""
+        origin, total = as_numpy(problem.mean), self.total_weight
+        cross = self.K.reduce(_Cross(origin), problem.Y, self.weights, rows=CROSS_ROWS)[0]
+        values = (
+            as_numpy(problem.average(lambda Y: Y - problem.mean)),
+            as_numpy(problem.average(lambda Y: (Y - problem.mean).square())),
+        )
+        sums = Sums(
+            moments.sums.weight,
+            moments.sums.features,
+            self.whitening.pull(cross),
+            total * values[0],
+            total * values[1],
+        )
+        return Moments(self.whitening, moments.second, sums, moments.count, origin)
 
 
-def direct(problem: LeastSquares) -> Solution:
-    """Solve by factorisation after one pass over X, in the coordinates v = Tβ in which ‖f‖² is a sum of squares.
+CROSS_ROWS = 2048  # rows of K that are made together for KᵀWY
+
+
+@dataclass(frozen=True)
+class _Cross:
+    """KᵀW(Y - origin) of a block, with entries in float64."""
+
+    origin: Array
+
+    def __call__(self, block: Array, Y: Array, weights: Array | None) -> tuple[Array, ...]:
+        targets = Y.astype(np.float64) - self.origin
+        return (block.T @ (targets if weights is None else weights * targets),)
+
+
+@dataclass(frozen=True)
+class Direct(Solver[DirectState]):
+    """Solve by factorization after one pass over X, in the coordinates v = Tβ in which ‖f‖² is a sum of squares.
 
     With TᵀT = k(C, C) and Z = K T⁻¹ the equations are (ZᵀWZ/Σw + penalty·I) v = ZᵀWY/Σw, which are as well conditioned
     as the penalty makes them. Forming KᵀWK first would square the condition of k(C, C) on top.
@@ -28,109 +91,35 @@ def direct(problem: LeastSquares) -> Solution:
     >>> import torch, gyrfalcon as gf
     >>> X = torch.linspace(-3, 3, 300, dtype=torch.float64)[:, None]
     >>> problem = gf.solvers.LeastSquares(gf.KernelMatrix(gf.kernels.Gaussian(1.0), X, X[::10]), torch.sin(X), 1e-6)
-    >>> solution = gf.solvers.direct(problem)
+    >>> solution = gf.solvers.solve(problem, gf.solvers.Direct())
     >>> bool((problem.K @ solution.coefficients - problem.Y).abs().max() < 0.01)
     True
     """
-    try:
-        features = Features.of(problem)
-    except SingularError:
-        raise not_positive(problem) from None
-    return from_features(problem, features)
+
+    name: ClassVar[str] = "direct"
+    traits: ClassVar[Traits] = Traits()
+
+    def prepare(self, K: KernelMatrix, weights: Tensor | None = None, intercept: bool = False) -> DirectState:
+        return DirectState(K, weights, intercept)
+
+    def _solve(self, state: DirectState, problem: LeastSquares, run: Run) -> Solution:
+        return from_moments(problem, state.moments(problem))
 
 
-def not_positive(problem: Problem) -> ValueError:
-    """What to say when k(C, C) cannot be factored."""
-    return ValueError(f"kernel: {problem.K.kernel!r} is not positive definite on these centres: choose another")
-
-
-def from_features(problem: LeastSquares, features: Features) -> Solution:
-    """The solution of `direct` where the features are known already."""
+def from_moments(problem: LeastSquares, moments: Moments) -> Solution:
+    """The solution of `Direct` where the moments are known already."""
     with problem.timed("solve"):
-        outputs = problem.Y.shape[1]
-        right, mean = features.sides[:, :outputs], features.sides[:, outputs:]
-        matrix = features.matrix(problem.penalty)
-        matrix -= mean @ mean.T
-        np.fill_diagonal(matrix, matrix.diagonal() + problem.penalty)
-        v = solve_positive(matrix, right)
-        objective = problem.value_at_zero - np.einsum("ij,ij->j", v, right)
+        beta, offset, objective = moments.solve(problem.penalty, intercept=problem.intercept, floor=problem.floor)
     record = Record(
         solver="direct",
-        message="solved by factorisation",
-        jitter=features.jitter,
-        objective=np.maximum(objective, 0.0).tolist(),
+        message="solved by factorization",
+        jitter=moments.whitening.jitter,
+        objective=objective.tolist(),
         seconds=problem.seconds,
+        passes=1,
     )
-    intercept = problem.finish(v, mean)[1]
-    return Solution(torch.from_numpy(np.ascontiguousarray(features.back(v))), intercept, record, features)
+    return Solution(_tensor(beta), _tensor(offset), record, moments)
 
 
-def exact(problem: LeastSquares) -> Solution:
-    """Solve (K + penalty·Σw·W⁻¹) α = Y for centres that are the points.
-
-    In the symmetric form α = √W (√W K √W + penalty·Σw·I)⁻¹ √W Y, which admits weights of zero.
-
-    Examples
-    --------
-    >>> import torch, gyrfalcon as gf
-    >>> X = torch.linspace(-3, 3, 50, dtype=torch.float64)[:, None]
-    >>> K = gf.KernelMatrix(gf.kernels.Laplacian(1.0), X)  # the centres are the points
-    >>> solution = gf.solvers.exact(gf.solvers.LeastSquares(K, torch.sin(X), penalty=0.1 / 50))
-    >>> K_dense = gf.kernels.Laplacian(1.0)(X)
-    >>> torch.allclose(solution.coefficients, torch.linalg.solve(K_dense + 0.1 * torch.eye(50), torch.sin(X)))
-    True
-    """
-    K = problem.K
-    if K.kernel.explicit:
-        raise ValueError(f"kernel: {K.kernel!r} has features for columns, not points: solve with 'direct' or 'falkon'")
-    if K.C is not K.X:
-        raise ValueError("solver='exact' needs every distinct point as a centre: raise n_centers, or choose 'auto'")
-    with problem.timed("factor"):
-        matrix = np.asfortranarray(K.between_centers())
-        root = np.ones(len(matrix)) if problem.weights is None else problem.weights[:, 0].double().sqrt().cpu().numpy()
-        matrix *= np.outer(root, root)
-        np.fill_diagonal(matrix, matrix.diagonal() + problem.penalty * problem.total_weight)
-    Y = problem.Y.double().cpu().numpy()
-    sides = np.concatenate([Y, np.ones((len(Y), 1))], 1) if problem.intercept else Y
-    with problem.timed("solve"):
-        solved = solve_positive(matrix, root[:, None] * sides)
-        solved = root[:, None] * solved
-    offset = np.zeros(Y.shape[1])
-    if problem.intercept:  # 1ᵀα = 0
-        alpha, ones = solved[:, :-1], solved[:, -1]
-        offset = alpha.sum(0) / ones.sum()
-        solved = alpha - np.outer(ones, offset)
-    if problem.penalty:  # what is left is penalty·Σw·W⁻¹α
-        objective = problem.penalty * np.einsum("ij,ij->j", Y, solved)
-    else:  # nothing, unless rows contradict each other
-        left = root[:, None] * (K.between_centers() @ solved + offset - Y)
-        objective = np.einsum("ij,ij->j", left, left) / problem.total_weight
-    record = Record(
-        solver="exact",
-        message="solved by factorisation",
-        objective=(objective + problem.floor).tolist(),
-        seconds=problem.seconds,
-    )
-    return Solution(torch.from_numpy(np.ascontiguousarray(solved)), torch.from_numpy(offset), record)
-
-
-def solve_positive(matrix: Array, sides: Array) -> Array:
-    """Solve with a positive semi-definite matrix, which is overwritten: by Cholesky, refined once, or, where the matrix
-    is numerically singular, by eigenvalues for the solution of least norm.
-    """
-    if len(matrix) == 0:
-        return np.zeros_like(sides)
-    full = matrix.copy()
-    try:
-        if cholesky_with_jitter(matrix, 0.0) == 0:
-            solved: Array = cho_solve((matrix, False), sides)
-            solved += cho_solve((matrix, False), sides - full @ solved)
-            if np.isfinite(solved).all():
-                return solved
-    except SingularError:
-        pass
-    values, vectors = eigh(full, overwrite_a=True)
-    kept = values > len(full) * np.finfo(float).eps * max(float(values[-1]), np.finfo(float).tiny)
-    basis = vectors[:, kept]
-    solution: Array = basis @ ((basis.T @ sides) / values[kept, None])
-    return solution
+def _tensor(values: Any) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(values))

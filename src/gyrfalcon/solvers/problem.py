@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,15 +12,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy import sparse
 from torch import Tensor
 
-from gyrfalcon.arrays import to_tensor
-from gyrfalcon.data import Source
-from gyrfalcon.kernels import Kernel, RadialKernel
+from gyrfalcon.arrays import Array, as_numpy
+from gyrfalcon.kernels import Kernel
 from gyrfalcon.matrix import KernelMatrix
-
-Array = np.ndarray[Any, Any]
 
 BLOCK = 1 << 18  # rows of targets converted to float64 together
 
@@ -48,17 +43,7 @@ class Problem:
             raise ValueError("Y must be finite, and holds NaN or infinity: drop those rows, or fill them in")
         if not self.penalty >= 0 or not np.isfinite(self.penalty):
             raise ValueError(f"penalty must be a finite number, zero or more, got {self.penalty!r}")
-        if self.weights is not None:
-            if tuple(self.weights.shape) != (len(self.Y), 1):
-                raise ValueError(
-                    f"weights must have shape {(len(self.Y), 1)}, got {tuple(self.weights.shape)}: "
-                    "give one for each row, as a column"
-                )
-            if not 0 < self.total_weight < np.inf or bool(self.weights.min() < 0):
-                raise ValueError(
-                    "weights must be finite, zero or more, and not all zero: give zero to rows that are not to count, "
-                    "and others more"
-                )
+        check_weights(self.weights, len(self.Y))
 
     def _target_types(self) -> tuple[torch.dtype, ...]:
         """What Y may hold."""
@@ -81,7 +66,7 @@ class Problem:
         """Bring K to where it is in the middle of a solve: it may be kept in memory from its second product on, and one
         that is kept gives other last digits than one that is made in passing.
         """
-        if self.K.plan().cache:
+        if self.K.cached:
             self.K.rmv(self.Y[:, :1])
 
     @contextmanager
@@ -116,7 +101,7 @@ class LeastSquares(Problem):
     >>> X = torch.linspace(-3, 3, 500)[:, None]
     >>> Y = torch.sin(X)
     >>> K = gf.KernelMatrix(gf.kernels.Gaussian(1.0), X, X[::20])
-    >>> solution = gf.solvers.falkon(gf.solvers.LeastSquares(K, Y, penalty=1e-6))
+    >>> solution = gf.solvers.solve(gf.solvers.LeastSquares(K, Y, penalty=1e-6), "falkon")
     >>> bool((K @ solution.coefficients.float() - Y).abs().max() < 0.01)
     True
     """
@@ -131,8 +116,7 @@ class LeastSquares(Problem):
 
     def widened(self) -> LeastSquares | None:
         """The same problem with K evaluated in float64, or None if the points would not fit the budget in float64."""
-        n, m = self.K.shape
-        if not isinstance(self.K.X, Source) and 8 * (n + m) * self.K.X.shape[1] > self.K.memory_budget:
+        if self.K.double_bytes > self.K.memory_budget:
             return None
         weights = None if self.weights is None else self.weights.double()
         wide: LeastSquares = dataclasses.replace(self, K=self.K.widened(), Y=self.Y.double(), weights=weights)
@@ -140,10 +124,8 @@ class LeastSquares(Problem):
 
     def at(self, *, kernel: Kernel | None = None, penalty: float | None = None, C: Any = None) -> LeastSquares:
         """The same problem with another kernel, penalty or centres."""
-        K = self.K
-        if kernel is not None or C is not None:
-            kernel, C = kernel or K.kernel, K.C if C is None else C
-            K = KernelMatrix(kernel, K.X, C, memory_budget=K.memory_budget, cache=False, devices=K.devices)
+        K = self.K if kernel is None else self.K.with_kernel(kernel)
+        K = K if C is None else K.with_centers(C)
         penalty = self.penalty if penalty is None else penalty
         return LeastSquares(K, self.Y, penalty, self.weights, self.intercept, self.floor)
 
@@ -152,9 +134,9 @@ class LeastSquares(Problem):
         """The weighted mean of Y, which an intercept takes away; zero without one."""
         if not self.intercept:
             return torch.zeros(self.Y.shape[1], dtype=torch.float64, device=self.Y.device)
-        return self._average(lambda Y: Y)
+        return self.average(lambda Y: Y)
 
-    def _average(self, function: Callable[[Tensor], Tensor]) -> Tensor:
+    def average(self, function: Callable[[Tensor], Tensor]) -> Tensor:
         """The weighted mean of a function of rows of Y, in float64."""
         total = torch.zeros(self.Y.shape[1], dtype=torch.float64, device=self.Y.device)
         for rows in self._blocks():
@@ -191,37 +173,19 @@ class LeastSquares(Problem):
     @cached_property
     def value_at_zero(self) -> Array:
         """The objective of f = 0 with the best intercept, by output."""
-        return np.asarray(as_numpy(self._average(lambda Y: (Y - self.mean).square())) + self.floor)
+        return np.asarray(as_numpy(self.average(lambda Y: (Y - self.mean).square())) + self.floor)
 
 
-def noise_floor(m: int, dtype: torch.dtype) -> float:
-    """The jitter that hides rounding in the entries of K, relative to their size, from the preconditioner.
-
-    Entries carry errors of about ε, so KᵀK/n carries ε²·I, which in directions where Kmm is below √m·ε outweighs what
-    the preconditioner expects there, Kmm²/m. Lifting Kmm to that level keeps the preconditioned system well
-    conditioned; the problem itself does not change. In float64 the floor is set by the triangular solves instead,
-    which lose half the digits in null directions.
-    """
-    return 1e-10 if dtype == torch.float64 else float(3 * np.sqrt(m) * torch.finfo(dtype).eps)
-
-
-def as_numpy(values: Any) -> Array:
-    """The same numbers as an array in main memory."""
-    return values.cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
-
-
-def features_of(X: Any) -> float:
-    """How many features a row has, or of a sparse matrix, how many that are not zero."""
-    return float(X.nnz / max(1, X.shape[0])) if sparse.issparse(X) else float(X.shape[1])
-
-
-def directions_of(K: KernelMatrix) -> float:
-    """How many features matter to the kernel: (Σ v)² / Σ v², v the variances of the centres in length scales."""
-    if sparse.issparse(K.C) or not isinstance(K.kernel, RadialKernel):
-        return features_of(K.X)
-    C = to_tensor(K.C).double()
-    scale = torch.as_tensor(K.kernel.length_scale, dtype=C.dtype, device=C.device)
-    v = (C / scale).var(0, correction=0)
-    v = v / v.max()
-    count = float(v.sum() ** 2 / v.square().sum())
-    return count if math.isfinite(count) else features_of(K.X)
+def check_weights(weights: Tensor | None, rows: int) -> None:
+    """Refuse weights that are not one number for each row, zero or more, and not all zero."""
+    if weights is None:
+        return
+    if tuple(weights.shape) != (rows, 1):
+        raise ValueError(
+            f"weights must have shape {(rows, 1)}, got {tuple(weights.shape)}: give one for each row, as a column"
+        )
+    if not 0 < float(weights.sum(dtype=torch.float64)) < np.inf or bool(weights.min() < 0):
+        raise ValueError(
+            "weights must be finite, zero or more, and not all zero: give zero to rows that are not to count, and "
+            "others more"
+        )

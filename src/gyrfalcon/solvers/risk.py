@@ -35,7 +35,7 @@ class Risk(Problem):
     >>> X = torch.linspace(-3, 3, 500)[:, None]
     >>> Y = torch.sign(torch.sin(2 * X))
     >>> K = gf.KernelMatrix(gf.kernels.Gaussian(0.5), X, X[::20])
-    >>> solution = gf.solvers.newton(gf.solvers.Risk(K, Y, penalty=1e-6, loss=Logistic()))
+    >>> solution = gf.solvers.solve(gf.solvers.Risk(K, Y, penalty=1e-6, loss=Logistic()), "newton")
     >>> bool((Y * (K @ solution.coefficients.float()) > 0).all())
     True
     """

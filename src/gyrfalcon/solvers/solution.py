@@ -11,7 +11,7 @@ import numpy as np
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from .features import Features
+    from gyrfalcon.moments import Moments
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class FilterPath:
     >>> import torch, gyrfalcon as gf
     >>> X = torch.linspace(-3, 3, 300, dtype=torch.float64)[:, None]
     >>> problem = gf.solvers.LeastSquares(gf.KernelMatrix(gf.kernels.Gaussian(1.0), X, X[::10]), torch.sin(X), 0.0)
-    >>> path = gf.solvers.nytro(problem).record.path
+    >>> path = gf.solvers.solve(problem, "nytro").record.path
     >>> path.unit, path.errors[path.chosen] == min(path.errors)
     ('iteration', True)
     """
@@ -84,7 +84,7 @@ class Record:
     >>> import torch, gyrfalcon as gf
     >>> X = torch.linspace(-3, 3, 300, dtype=torch.float64)[:, None]
     >>> problem = gf.solvers.LeastSquares(gf.KernelMatrix(gf.kernels.Gaussian(1.0), X, X[::10]), torch.sin(X), 1e-6)
-    >>> record = gf.solvers.falkon(problem).record
+    >>> record = gf.solvers.solve(problem, "falkon").record
     >>> record.solver, record.converged, len(record.residuals) == record.iterations + 1
     ('falkon', True, True)
     """
@@ -124,22 +124,22 @@ class Record:
 class Solution:
     """Coefficients of f(x) = Σⱼ coefficientsⱼ k(x, cⱼ) + intercept, one column per output, in float64.
 
-    `features` are those of a solver that made them.
+    `moments` are those of a solver that made them.
 
     Examples
     --------
     >>> import torch, gyrfalcon as gf
     >>> X = torch.linspace(-3, 3, 300, dtype=torch.float64)[:, None]
     >>> problem = gf.solvers.LeastSquares(gf.KernelMatrix(gf.kernels.Gaussian(1.0), X, X[::10]), torch.sin(X), 1e-6)
-    >>> solution = gf.solvers.direct(problem)
+    >>> solution = gf.solvers.solve(problem, "direct")
     >>> solution.coefficients.shape, solution.intercept.shape, solution.record.message
-    (torch.Size([30, 1]), torch.Size([1]), 'solved by factorisation')
+    (torch.Size([30, 1]), torch.Size([1]), 'solved by factorization')
     """
 
     coefficients: Tensor
     intercept: Tensor
     record: Record
-    features: Features | None = None
+    moments: Moments | None = None
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ class Step:
     >>> def watch(step):
     ...     seen.append(step.iteration)
     ...     return step.iteration == 2  # enough
-    >>> gf.solvers.falkon(problem, tolerance=0.0, callback=watch).record.iterations, seen
+    >>> gf.solvers.solve(problem, gf.solvers.Falkon(tolerance=0.0), callback=watch).record.iterations, seen
     (2, [1, 2])
     """
 

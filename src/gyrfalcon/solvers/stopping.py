@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from gyrfalcon.arrays import Array
 
 
 @dataclass(frozen=True)
@@ -75,40 +75,33 @@ def check_count(name: str, value: Any) -> None:
 
 @dataclass(frozen=True)
 class EarlyStopping:
-    """When an iterative regulariser stops, and which iterate it returns: that of the lowest validation error.
-
-    The model itself is fitted to all rows, held-out ones too, in the same passes.
+    """When an iterative solver stops, and which iterate it returns: that of the lowest error on rows held out.
 
     Parameters
     ----------
     validation : float, int or None
         The share of rows that is held out; or a number of folds, of which each is held out in turn; or None: all
-        iterations are made and the last one is returned.
+        iterations are made and the last one is returned. Rows that are read from a source are held out in runs, as they
+        stand. Estimators, which hold out rows for solvers that do not, take a share only.
     patience : int
         Iterations without progress after which to stop.
     tolerance : float
         Progress is a validation error that is lower, by this part of itself, than at the last progress.
-    max_iterations : int
-    random_state : int
-        Decides which rows are held out. Rows that are read from a source are held out in runs, as they stand.
 
     Examples
     --------
     >>> import gyrfalcon as gf
     >>> gf.solvers.EarlyStopping(validation=5, patience=20)
-    EarlyStopping(validation=5, patience=20, tolerance=0.001, max_iterations=500, random_state=0)
+    EarlyStopping(validation=5, patience=20, tolerance=0.001)
     """
 
     validation: float | int | None = 0.2
     patience: int = 10
     tolerance: float = 1e-3
-    max_iterations: int = 500
-    random_state: int = 0
 
     def __post_init__(self) -> None:
         check_validation(self.validation)
         check_count("patience", self.patience)
-        check_count("max_iterations", self.max_iterations)
         if not 0 <= self.tolerance < 1:
             raise ValueError(f"tolerance must be at least 0 and less than 1, got {self.tolerance!r}")
 
@@ -119,16 +112,16 @@ class Watch:
     def __init__(self, rule: EarlyStopping):
         self.rule = rule
         self.errors: list[float] = []
-        self._mark, self._waited = np.inf, 0
+        self._mark, self.waited = np.inf, 0
 
     def see(self, error: float) -> bool:
         """Whether this error is the lowest so far."""
         lowest = not self.errors or error < min(self.errors)
         self.errors.append(error)
         progress = error < (1 - self.rule.tolerance) * self._mark
-        self._mark, self._waited = (error, 0) if progress else (self._mark, self._waited + 1)
+        self._mark, self.waited = (error, 0) if progress else (self._mark, self.waited + 1)
         return lowest
 
     @property
     def tired(self) -> bool:
-        return self._waited >= self.rule.patience
+        return self.waited >= self.rule.patience

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from gyrfalcon import centers as center_rules
-from gyrfalcon.arrays import Points, to_tensor
+from gyrfalcon.arrays import AnyPoints, to_tensor
 from gyrfalcon.kernels import Kernel, RadialKernel
 from gyrfalcon.solvers import LeastSquares
 
@@ -48,7 +48,7 @@ class Learned:
 
     kernel: Kernel
     noise: float
-    centers: Points | None
+    centers: AnyPoints | None
     trace: Trace | Grid | None
 
 
@@ -90,7 +90,7 @@ def learn(
     if few.points.shape[0] < LEAST:
         return None
 
-    def centers(count: int, of: Data) -> Points:
+    def centers(count: int, of: Data) -> AnyPoints:
         return center_rules.select(
             "uniform", kernels[0], of.points, count, weights=of.weights, random=random, memory_budget=memory_budget
         )
@@ -133,7 +133,7 @@ def learn(
         tuned = _learn_map(tuned, run, lambda kernel, noise: many.problem(kernel, C, noise, memory_budget))
     best = tuned.problem
     if settings.centers:
-        return Learned(best.K.kernel, noise_of(best), best.K.C, tuned.trace)
+        return Learned(best.K.kernel, noise_of(best), best.K.centers, tuned.trace)
     kernel = best.K.kernel if fixed_kernel else _rounded_kernel(best.K.kernel)
     return Learned(kernel, _rounded(noise_of(best) if settings.feature_map else noise), None, tuned.trace)
 
@@ -141,9 +141,9 @@ def learn(
 def _learn_map(best: Tuned, run: Run, pose: Callable[[Kernel, float], LeastSquares]) -> Tuned:
     """Fit, map the inputs by how the fitted function changes with them, fit again; as long as the objective falls."""
     kernel = best.problem.K.kernel
-    if not isinstance(kernel, RadialKernel) or sparse.issparse(best.problem.K.X):
+    if not isinstance(kernel, RadialKernel) or best.problem.K.sparse:
         raise ValueError(f"tune: a feature map needs a kernel of the distance and dense points, got {kernel!r}")
-    scales = np.broadcast_to(as_array(kernel.length_scale), best.problem.K.X.shape[1])
+    scales = np.broadcast_to(as_array(kernel.length_scale), best.problem.K.n_features)
     for _ in range(run.settings.rounds):
         fitted = pose(best.problem.K.kernel, noise_of(best.problem))
         try:
@@ -172,14 +172,14 @@ def _count(rows: int, settings: Tuning) -> int:
     return rows if rows <= ALL_CENTERS else max(ALL_CENTERS // 2, rows // ROWS_PER_CENTER)
 
 
-def _per_feature(X: Points, settings: Tuning) -> bool:
+def _per_feature(X: AnyPoints, settings: Tuning) -> bool:
     if sparse.issparse(X):
         return False
     enough = bool(X.shape[1] <= X.shape[0] / ROWS_PER_SCALE)
     return enough if settings.per_feature == "auto" else bool(settings.per_feature)
 
 
-def _variants(kernel: Kernel, X: Points, each: bool) -> list[Kernel]:
+def _variants(kernel: Kernel, X: AnyPoints, each: bool) -> list[Kernel]:
     """Where to start from: one length scale per feature if each is tuned, else also one for all.
 
     Features of little spread are magnified by scales of their own; where those are not tuned, as in images, that may

@@ -18,12 +18,13 @@ import torch
 from torch import Tensor
 
 from gyrfalcon.arrays import to_tensor
+from gyrfalcon.matrix.engine import add_up
+from gyrfalcon.moments import Whitening
 from gyrfalcon.solvers import LeastSquares
-from gyrfalcon.solvers.problem import noise_floor
 
 from . import full
 from .objectives.base import Array, Criterion, Evaluation, Gradient, Statistics, evaluation
-from .pull import Pull, cholesky, cholesky_backward
+from .pull import Pull, cholesky_backward
 from .threads import one_thread_each, take_one_thread, threads_to_share
 
 R = TypeVar("R")
@@ -154,9 +155,7 @@ class Pass:
         self.K = self.problem.K
         self.device = self.K.device
         n, m = self.K.shape
-        kernel = torch.from_numpy(self.K.between_centers()).to(self.device)
-        scale = float(kernel.diagonal().max()) if m else 1.0
-        self.L = cholesky(kernel, noise_floor(m, torch.float64) * scale)
+        self.L = Whitening.of(self.K).lower(self.device)
         w = self.problem.weights
         self.roots = None if w is None else w[:, 0].double().sqrt()
         budget = self.K.memory_budget
@@ -174,7 +173,7 @@ class Pass:
             rows = slice(start, min(n, start + self._step))
             Z = self._kept.get(start)
             if Z is None:
-                block = to_tensor(self.K.rows(rows)).double().T
+                block = to_tensor(self.K.block(rows)).double().T
                 if self.roots is not None:
                     block = block * self.roots[rows]
                 Z = torch.linalg.solve_triangular(self.L, block, upper=False)
@@ -277,14 +276,6 @@ class Pass:
         if in_trace:
             total.add_diagonal(in_trace, self.problem.weights)
         return total.result()
-
-
-def add_up(parts: Iterator[tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
-    """The sums of the first entries, of the second, and so on, one after the other."""
-    totals = next(parts)
-    for part in parts:
-        totals = tuple(total.add_(value) for total, value in zip(totals, part, strict=True))
-    return totals
 
 
 def factor(second: Tensor, penalty: Tensor) -> Tensor:

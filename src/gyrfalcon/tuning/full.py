@@ -21,7 +21,7 @@ from .pull import Pull, cholesky
 def applies(problem: LeastSquares) -> bool:
     """Whether every row is a centre, not a frequency, and has weight."""
     K = problem.K
-    return K.C is K.X and not K.kernel.explicit and (problem.weights is None or bool((problem.weights > 0).all()))
+    return K.symmetric and not K.kernel.explicit and (problem.weights is None or bool((problem.weights > 0).all()))
 
 
 def criterion(problem: LeastSquares, objective: Criterion, *, gradient: bool) -> Evaluation:
@@ -110,5 +110,5 @@ class _Full:
         pull = Pull(self.K)
         if pull.wanted:
             pull.add(self.K.row_gradients(slice(None), in_s, wanted=("parameters",)))
-        centers = None if "C" not in pull.wanted else np.zeros(self.K.C.shape)
+        centers = None if "C" not in pull.wanted else np.zeros((self.K.shape[1], self.K.n_features))
         return Gradient(in_penalty, pull.parameters, centers)

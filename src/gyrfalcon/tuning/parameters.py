@@ -6,16 +6,12 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy import sparse
-from torch import Tensor
 
-from gyrfalcon.arrays import as_kind
+from gyrfalcon.arrays import Array, as_kind, as_numpy
 from gyrfalcon.kernels import Kernel
 from gyrfalcon.solvers import LeastSquares
 
 from .objectives import Gradient
-
-Array = np.ndarray[Any, Any]
 
 POSITIVE = ("length_scale", "alpha", "scale")  # tuned by their logarithms; other parameters of kernels are not tuned
 FREE = ("matrix",)
@@ -56,7 +52,7 @@ class Parameters:
         per_feature: bool = True,
         free: bool = True,
     ):
-        if centers and sparse.issparse(problem.K.C):
+        if centers and problem.K.sparse:
             raise ValueError("centers: tuning them needs dense points")
         self.problem, self.penalty, self.centers = problem, penalty, centers
         values = {name: as_array(value) for name, value in problem.K.kernel.parameters().items()}
@@ -74,7 +70,7 @@ class Parameters:
         high += [start + math.log(REACH) for start in starts.values()]
         unbounded = sum(values[name].size for name in self.free)
         if centers:
-            C = as_array(problem.K.C)
+            C = as_array(problem.K.centers)
             spread = C.std(0)
             self._unit = np.where(spread > 0, spread, 1.0)
             parts.append((C / self._unit).ravel())
@@ -88,7 +84,7 @@ class Parameters:
         """The problem with the penalty, kernel and centres of θ."""
         penalty, kernel, C = self.read(theta)
         K = self.problem.K
-        centers = None if C is None else as_kind(C.astype(as_array(K.C).dtype), K.X)
+        centers = None if C is None else as_kind(C, K.centers)
         return self.problem.at(kernel=kernel, penalty=penalty, C=centers)
 
     def read(self, theta: Array) -> tuple[float, Kernel, Array | None]:
@@ -108,7 +104,7 @@ class Parameters:
         kernel = self.problem.K.kernel.with_parameters(values)
         if not self.centers:
             return penalty, kernel, None
-        return penalty, kernel, theta[at:].reshape(self.problem.K.C.shape) * self._unit
+        return penalty, kernel, theta[at:].reshape(self.problem.K.centers.shape) * self._unit
 
     def gradient(self, theta: Array, gradient: Gradient) -> Array:
         """The derivative in θ."""
@@ -131,7 +127,7 @@ class Parameters:
 
 
 def as_array(value: Any) -> Array:
-    return value.detach().cpu().numpy() if isinstance(value, Tensor) else np.asarray(value, dtype=np.float64)
+    return as_numpy(value, np.float64)
 
 
 def length_scales(kernel: Kernel) -> dict[str, Array]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gyrfalcon.kernels import Kernel, Mapped
-from gyrfalcon.solvers.plots import axes
+from gyrfalcon.solvers.paths.plots import axes
 
 from .parameters import as_array
 from .path import Grid

@@ -6,19 +6,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy import sparse
 from torch import Tensor
 
-from gyrfalcon.arrays import to_tensor
+from gyrfalcon.arrays import Array, as_numpy
 from gyrfalcon.kernels import RadialKernel
 from gyrfalcon.kernels.explicit import refuse_explicit
 from gyrfalcon.matrix import KernelMatrix
-
-from .parameters import as_array
-
-Array = np.ndarray[Any, Any]
-
-_SQUARE = 256  # sparse rows whose diagonal is made together
 
 
 class Pull:
@@ -30,62 +23,37 @@ class Pull:
         self.parameters: dict[str, Array] = {}
         self.centers: Array | None = None
         self.wanted: tuple[str, ...] = ("C", "parameters")
-        if sparse.issparse(K.X):  # neither centres nor scales of single features can be differentiated
-            numbers = all(as_array(value).ndim == 0 for value in K.kernel.parameters().values())
+        if K.sparse:  # neither centres nor scales of single features can be differentiated
+            numbers = all(np.ndim(as_numpy(value)) == 0 for value in K.kernel.parameters().values())
             self.wanted = ("parameters",) if numbers else ()
 
     def add(self, gradients: Any, *, both: bool = False) -> None:
         for name, value in gradients.parameters.items():
             self._add(name, value)
         if gradients.C is not None:
-            part = (2 if both else 1) * gradients.C.detach().cpu().double().numpy()
+            part = (2 if both else 1) * as_numpy(gradients.C, np.float64)
             self.centers = part if self.centers is None else self.centers + part
 
     def result(self) -> tuple[dict[str, Array], Array | None]:
         return self.parameters, self.centers
 
     def _add(self, name: str, value: Tensor) -> None:
-        part = value.detach().cpu().double().numpy()
+        part = as_numpy(value, np.float64)
         self.parameters[name] = self.parameters[name] + part if name in self.parameters else part
 
     def add_between_centers(self, weights: Tensor) -> None:
         """Of Σ weights ∘ k(C, C), weights symmetric: the derivative in C is twice that in one of its places."""
         if not self.wanted:
             return
-        C = self.K.C
-        if sparse.issparse(C):
-            among = KernelMatrix(self.K.kernel, C.astype(np.float64))
-        else:
-            points = to_tensor(C).detach().double()
-            among = KernelMatrix(self.K.kernel, points, points)
+        among = self.K.square.widened()
         self.add(among.row_gradients(slice(None), weights, wanted=self.wanted), both=True)
 
     def add_diagonal(self, factor: float, weights: Tensor | None) -> None:
         """Of factor · Σ wᵢ k(xᵢ, xᵢ); nothing for kernels of the distance."""
         if isinstance(self.K.kernel, RadialKernel) or not self.wanted:
             return
-        if sparse.issparse(self.K.X):
-            self._add_sparse_diagonal(factor, weights)
-            return
-        with torch.enable_grad():
-            names = self.K.kernel.parameters()
-            leaves = [torch.as_tensor(v, dtype=torch.float64).detach().requires_grad_() for v in names.values()]
-            kernel = self.K.kernel.with_parameters(dict(zip(names, leaves, strict=True)))
-            diagonal = kernel.diagonal(to_tensor(self.K.X).double())
-            value = factor * (diagonal if weights is None else weights[:, 0].double() * diagonal).sum()
-            if not value.requires_grad:
-                return
-            for name, part in zip(names, torch.autograd.grad(value, leaves, allow_unused=True), strict=True):
-                if part is not None:
-                    self._add(name, part)
-
-    def _add_sparse_diagonal(self, factor: float, weights: Tensor | None) -> None:
-        n = self.K.shape[0]
-        w = np.full(n, factor) if weights is None else factor * weights[:, 0].double().cpu().numpy()
-        for start in range(0, n, _SQUARE):
-            part = self.K.X[start : start + _SQUARE].astype(np.float64)
-            square = KernelMatrix(self.K.kernel, part, part)
-            self.add(square.row_gradients(slice(None), np.diag(w[start : start + _SQUARE]), wanted=self.wanted))
+        for name, part in self.K.diagonal_gradients(factor, weights).items():
+            self._add(name, part)
 
 
 def cholesky(matrix: Tensor, jitter: float) -> Tensor:

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from gyrfalcon import centers as center_rules
-from gyrfalcon.arrays import Points, device_of
+from gyrfalcon.arrays import AnyPoints, device_of, in_double
 from gyrfalcon.centers.rows import draw, take
-from gyrfalcon.data import Source
+from gyrfalcon.data import Points, Source
 from gyrfalcon.kernels import Kernel
 from gyrfalcon.matrix import KernelMatrix
 from gyrfalcon.solvers import LeastSquares
@@ -26,7 +25,7 @@ EXACT_ENTRIES = 3e7  # of K, beyond which traces are estimated
 class Data:
     """What there is to learn from: points, targets, weights. Parts have targets of mean zero and unit variance."""
 
-    points: Points
+    points: AnyPoints
     Y: Array
     weights: Array | None
     mean: Any = 0.0  # of Y
@@ -58,13 +57,14 @@ class Data:
         weights = None if self.weights is None else self.weights[rows]
         return Data(take(self.points, rows), Y, weights, floor=self.floor)
 
-    def problem(self, kernel: Kernel, C: Points | None, noise: float, memory_budget: int) -> LeastSquares:
+    def problem(self, kernel: Kernel, C: AnyPoints | None, noise: float, memory_budget: int) -> LeastSquares:
         """With every row as a centre if C is None."""
         X = self.points
         if X.shape[0] * (X if C is None else C).shape[0] <= EXACT_ENTRIES:  # more stay in their type: Stochastic can
-            X, C = (p if p is None else p.double() if isinstance(p, Tensor) else p.astype(np.float64) for p in (X, C))
+            X, C = (p if p is None else in_double(p) for p in (X, C))
         device, total = device_of(X), float(len(self.Y) if self.weights is None else self.weights.sum())
-        K = KernelMatrix(kernel, X, C, memory_budget=memory_budget, cache=False)
+        centers = None if C is None else Points(C)
+        K = KernelMatrix(kernel, Points(X), centers, memory_budget=memory_budget, cache=False)
         Y = torch.from_numpy(np.ascontiguousarray(self.Y)).to(device, K.dtype)
         w = None if self.weights is None else torch.from_numpy(self.weights)[:, None].to(device, K.dtype)
         return LeastSquares(K, Y, noise / total, w, floor=self.floor)

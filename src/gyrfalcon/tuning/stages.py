@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gyrfalcon.arrays import Points
+from gyrfalcon.arrays import AnyPoints
 from gyrfalcon.kernels import Kernel
 from gyrfalcon.solvers import LeastSquares
 
@@ -99,7 +99,7 @@ class Sample(NamedTuple):
 
     few: Data
     many: Data
-    centers: Callable[[int, Data], Points]
+    centers: Callable[[int, Data], AnyPoints]
     memory_budget: int
 
     def judge(self, tuned: Tuned, count: int, *, fixed_penalty: bool) -> Judged:

@@ -13,17 +13,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gyrfalcon.arrays import to_tensor
-from gyrfalcon.centers.rows import take
+from gyrfalcon.arrays import as_numpy, to_tensor
 from gyrfalcon.linalg.cg import conjugate_gradients
 from gyrfalcon.linalg.lanczos import log_quadrature
-from gyrfalcon.matrix import KernelMatrix
+from gyrfalcon.moments import Whitening
 from gyrfalcon.solvers import LeastSquares
 from gyrfalcon.solvers.falkon import NormalEquations
-from gyrfalcon.solvers.problem import as_numpy, noise_floor
 
 from .objectives.base import Array, Criterion, Evaluation, Gradient, Statistics, evaluation
-from .pull import Pull, cholesky
+from .pull import Pull
 
 SAMPLED = 16  # rows to a centre, from which solves are preconditioned
 ROUGHLY = 25  # how much larger the tolerance of probes is: what they estimate varies by more from probe to probe
@@ -122,7 +120,7 @@ class Stochastic:
         return found._replace(gradient=run.gradient())
 
     def validation(self, problem: LeastSquares, labels: Array, held: tuple[int, ...], *, gradient: bool) -> Evaluation:
-        given = np.ones(len(labels)) if problem.weights is None else as_numpy(problem.weights.double())[:, 0]
+        given = np.ones(len(labels)) if problem.weights is None else as_numpy(problem.weights, np.float64)[:, 0]
         held = tuple(fold for fold in held if given[labels == fold].any() and given[labels != fold].any())
         judged = float(given[np.isin(labels, held)].sum())
         if judged == 0:
@@ -156,9 +154,8 @@ class Stochastic:
         total = run.total
         chosen = np.sort(run.random.choice(n, min(n, self.probes), replace=False))
         at = torch.from_numpy(chosen).to(run.device)
-        few = KernelMatrix(run.K.kernel, take(run.K.X, chosen), run.K.C)
-        few = few if run.dtype == torch.float64 else few.widened()
-        rows = as_numpy(to_tensor(few.to_dense()).double())
+        few = run.K.rows(chosen).widened()
+        rows = as_numpy(few.to_dense())
         right = as_numpy(run.K.rmv(run.weighted_targets(), dtype=torch.float64)) / total
         solved = run.solve(np.concatenate([right, rows.T], 1))
         beta, pulled = solved[:, :outputs], solved[:, outputs:]
@@ -282,15 +279,14 @@ class _Run:
 
     def prior_trace(self) -> float:
         diagonal = self.K.prior_diagonal()
-        return float(diagonal.sum() if self.weights is None else as_numpy(self.weights.double())[:, 0] @ diagonal)
+        return float(diagonal.sum() if self.weights is None else as_numpy(self.weights, np.float64)[:, 0] @ diagonal)
 
     def sampled_trace(self) -> float:
         """Tr(WK̃) from a sample of the rows."""
         n, m = self.K.shape
         count = min(n, max(1000, m) if self.method.sample is None else self.method.sample)
         chosen = np.sort(self.random.choice(n, count, replace=False))
-        self._few = KernelMatrix(self.K.kernel, take(self.K.X, chosen), self.K.C)
-        self._few = self._few if self.dtype == torch.float64 else self._few.widened()
+        self._few = self.K.rows(chosen).widened()
         half = torch.linalg.solve_triangular(self._lower, to_tensor(self._few.to_dense()).cpu().T, upper=False)
         counts = torch.full((count,), n / count, dtype=torch.float64)
         if self.weights is not None:
@@ -301,8 +297,7 @@ class _Run:
     @cached_property
     def _lower(self) -> Tensor:
         """The lower factor of k(C, C)."""
-        scale = float(self.among.diagonal().max(initial=0.0))
-        return cholesky(torch.from_numpy(self.among), noise_floor(len(self.among), torch.float64) * scale)
+        return Whitening.of(self.K).lower(torch.device("cpu"))
 
     def pull_sampled_trace(self, factor: float) -> None:
         dual = torch.linalg.solve_triangular(self._lower.T, self._half, upper=True)

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
 import torch
+from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 Evaluate = TypeVar("Evaluate", bound=Callable[..., Any])
 
@@ -44,7 +45,8 @@ class _Process:
             self.calls += 1
         self.here.inside = True
         try:
-            yield
+            with blas_libraries().limit(limits=1):
+                yield
         finally:
             self.here.inside = False
             with self.lock:
@@ -53,6 +55,12 @@ class _Process:
 
 
 _process = _Process()
+
+
+@functools.cache
+def blas_libraries() -> ThreadpoolController:
+    """NumPy's and SciPy's BLAS, whose threads PyTorch does not count."""
+    return ThreadpoolController().select(user_api="blas")
 
 
 def one_thread_each(evaluate: Evaluate) -> Evaluate:

@@ -1,0 +1,261 @@
+"""From checked data to a fitted function: choose kernel, penalty and centres, then solve. Knows no estimators."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import sparse
+
+from gyrfalcon import centers as center_rules
+from gyrfalcon.arrays import AnyPoints, Array, as_kind, device_of, torch_dtype
+from gyrfalcon.data import Points, Source
+from gyrfalcon.kernels import Kernel
+from gyrfalcon.losses import Squared
+from gyrfalcon.matrix import KernelMatrix
+from gyrfalcon.solvers import EarlyStopping, EigenPro, LeastSquares, Record, Risk, Solution, Solver, choose
+from gyrfalcon.tuning import Grid, Trace
+from gyrfalcon.tuning.rows import Data
+
+from .beginning import Beginning
+from .choices import Choices
+from .interrupts import what_was_reached
+from .monitor import Monitor
+from .predictor import Predictor
+from .resuming import resume_solve
+from .targets import Coefficients, Targets
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What an estimator's parameters say about its fit, checked.
+
+    `solver` is a Solver, or None for the one that is expected to be fastest; `penalty` and `n_centers` are numbers or
+    "auto"; `devices` share the rows, if they are not None.
+    """
+
+    kernel: Any
+    length_scale: Any
+    penalty: float | str
+    centers: Any
+    n_centers: int | str
+    solver: Solver[Any] | None
+    fit_intercept: bool
+    early_stopping: EarlyStopping | None
+    tune: Any
+    devices: list[Any] | None
+    verbose: bool
+
+
+@dataclass(frozen=True)
+class Validation:
+    """Rows that the fit does not see, their targets and weights."""
+
+    points: AnyPoints
+    y: Array
+    weights: Array | None = None
+
+
+@dataclass(frozen=True)
+class Known:
+    """Kernel, centres, penalty and coefficients of an earlier fit, to begin from."""
+
+    kernel: Kernel
+    centers: AnyPoints
+    penalty: float
+    start: Coefficients
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What came of a fit; `problem` and `solution` are in the units of the solver."""
+
+    kernel: Kernel
+    centers: AnyPoints
+    penalty: float
+    tuning: Trace | Grid | None
+    problem: LeastSquares | Risk
+    solution: Solution
+    record: Record
+    total_weight: float
+    interrupted: bool
+
+
+Notify = Callable[[Callable[[], Coefficients]], bool]
+"""Told of each iteration with a function that gives the coefficients so far; True stops the fit."""
+
+
+def fit_function(
+    settings: Settings,
+    points: AnyPoints,
+    y: Array,
+    weights: Array | None,
+    targets: Targets,
+    beginning: Beginning,
+    *,
+    known: Known | None = None,
+    validation: Validation | None = None,
+    notify: Callable[[Solver[Any]], Notify] | None = None,
+) -> Fitted:
+    """Fit f = Σⱼ βⱼ k(·, cⱼ) to rows and targets.
+
+    Parameters
+    ----------
+    settings : Settings
+    points : array, tensor, CSR or Source of shape (n, d)
+    y : array of n targets, as `targets` encodes them
+    weights : array of shape (n,), optional
+    targets : Targets
+    beginning : Beginning
+        Seeds, the memory budget and the checkpoint.
+    known : Known, optional
+        An earlier fit to go on from, with its kernel and centres.
+    validation : Validation, optional
+        Rows to judge iterates by.
+    notify : callable (Solver) -> Notify, optional
+        Makes what is told of each iteration of the solver.
+    """
+    Y, loss = targets.encode(y), targets.loss
+    total = float(points.shape[0] if weights is None else weights.sum())
+    tuning: Trace | Grid | None = None
+    group = None
+    if known is not None:
+        kernel, C = known.kernel, as_kind(known.centers, points)
+        penalty = known.penalty if isinstance(settings.penalty, str) else settings.penalty
+    else:
+        choices = Choices(settings, Data(points, Y, weights), loss, beginning)
+        learned = choices.kernel_and_noise()
+        tuning, kernel, penalty = learned.trace, learned.kernel, learned.noise / total
+        unpenalised = settings.solver is not None and not settings.solver.traits.needs_penalty
+        if isinstance(settings.penalty, str) and (unpenalised or not loss.smooth):
+            penalty = 0.0
+        if learned.centers is None:
+            C, group = choices.centers(kernel, penalty)
+        else:
+            C = as_kind(learned.centers, points)
+    problem = _pose(settings, kernel, points, C, Y, weights, group, penalty, targets, beginning.budget)
+    solver, reason = (settings.solver, "") if settings.solver is not None else choose(problem)
+    _check_options(settings, solver, targets)
+
+    def error(solution: Coefficients) -> float:
+        assert validation is not None
+        predict = Predictor(
+            kernel, C, *targets.decode(solution), memory_budget=beginning.budget, devices=settings.devices
+        )
+        return targets.error(predict(validation.points), validation.y, validation.weights)
+
+    with Monitor(
+        solver,
+        verbose=settings.verbose,
+        validate=None if validation is None else error,
+        stopping=settings.early_stopping,
+        notify=None if notify is None else notify(solver),
+    ) as monitor:
+        solution, interrupted = _solve(problem, solver, known, monitor, beginning)
+    if settings.early_stopping is not None and monitor.best is not None:
+        solution = dataclasses.replace(solution, coefficients=monitor.best[0], intercept=monitor.best[1])
+    if validation is not None and not monitor.errors:  # solvers that do not iterate are judged once
+        monitor.errors.append(error((solution.coefficients, solution.intercept)))
+    record = dataclasses.replace(
+        solution.record,
+        message=f"stopped early: {monitor.stopped}" if monitor.stopped else solution.record.message,
+        reason=reason,
+        plan=str(problem.K.plan()),
+        validation_errors=monitor.errors or solution.record.validation_errors,
+    )
+    return Fitted(kernel, C, penalty, tuning, problem, solution, record, total, interrupted)
+
+
+def _check_options(settings: Settings, solver: Solver[Any], targets: Targets) -> None:
+    """Refuse what does not apply to the solver, before it begins."""
+    solver.check(loss=targets.loss)
+    if settings.early_stopping is None:
+        return
+    if solver.traits.holds_out:
+        raise ValueError(
+            f"early_stopping: solver={solver.name!r} holds out rows by itself: switch early_stopping off, and set "
+            f"solver={type(solver).__name__}(stopping=EarlyStopping(...)) instead"
+        )
+    if not solver.traits.iterates:
+        raise ValueError(
+            f"early_stopping: solver={solver.name!r} does not iterate: switch early_stopping off, or take 'falkon'"
+        )
+
+
+def _solve(
+    problem: LeastSquares | Risk, solver: Solver[Any], known: Known | None, monitor: Monitor, beginning: Beginning
+) -> tuple[Solution, bool]:
+    """The solution, and whether an interrupt cut the solve short."""
+    traits = solver.traits
+    options: dict[str, Any] = {}
+    if isinstance(problem, Risk):
+        options["loss"] = problem.loss
+    else:
+        options["floor"] = problem.floor
+    if traits.iterates:
+        options["callback"] = monitor
+    if known is not None and traits.starts:
+        options["start"] = known.start
+    try:
+        state = solver.prepare(problem.K, problem.weights, problem.intercept)
+        if traits.resumes:
+            options |= resume_solve(beginning.checkpoint, state.seconds, monitor)
+        return solver.solve(state, problem.Y, problem.penalty, **options), False
+    except KeyboardInterrupt:
+        if monitor.latest is None:
+            raise
+        return what_was_reached(solver.name, monitor.latest, problem.Y.shape[1]), True
+
+
+def _pose(
+    settings: Settings,
+    kernel: Kernel,
+    points: AnyPoints,
+    C: AnyPoints,
+    Y: Array,
+    weights: Array | None,
+    group: Array | None,
+    penalty: float,
+    targets: Targets,
+    budget: int,
+) -> LeastSquares | Risk:
+    """The problem that the solver gets; with one row for each centre where all distinct rows are centres."""
+    floor: Any = 0.0
+    symmetric = False
+    if group is not None and isinstance(targets.loss, Squared):
+        Y, weights, floor = center_rules.merge(Y, weights, group, C.shape[0])
+        points, symmetric = C, True
+    elif group is None and not isinstance(points, Source):
+        symmetric = _equal(points, C)
+    if weights is not None and weights.min() == weights.max():
+        weights = None
+    if weights is not None and isinstance(settings.solver, EigenPro):
+        symmetric = False  # it weighs rows beside their centres
+    dtype, device = torch_dtype(points), device_of(points)
+    target_columns = torch.from_numpy(np.ascontiguousarray(Y)).to(device, dtype)
+    w = None if weights is None else torch.from_numpy(weights / weights.max())[:, None].to(device, dtype)
+    checked = Points(points)
+    K = KernelMatrix(kernel, checked, None if symmetric else Points(C), memory_budget=budget, devices=settings.devices)
+    if isinstance(targets.loss, Squared):
+        return LeastSquares(K, target_columns, penalty, w, settings.fit_intercept, floor=floor)
+    return Risk(K, target_columns, penalty, targets.loss, w, settings.fit_intercept)
+
+
+def _equal(points: AnyPoints, C: AnyPoints) -> bool:
+    """Whether centres that were given are the points themselves."""
+    if points.shape != C.shape:
+        return False
+    if sparse.issparse(points):
+        return bool((points != C).nnz == 0)
+    return bool((points == C).all())
+
+
+def devices_of(device: Any, points: AnyPoints) -> list[Any] | None:
+    """The devices that share the rows, if they are not all on one: blocks of rows go there, X stays where it is."""
+    if isinstance(device, list | tuple):
+        return list(device)
+    return [device] if device is not None and isinstance(points, Source) else None

@@ -1,0 +1,148 @@
+"""Targets: from what users give to what solvers fit, and back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gyrfalcon.arrays import Array, as_numpy
+from gyrfalcon.losses import Coding, Loss, Squared
+
+Coefficients = tuple[Tensor, Tensor]
+"""Coefficients of shape (m, t) and intercepts of shape (t,), in the units of the solver."""
+
+
+class Targets(Protocol):
+    """What a fit needs to know of its targets."""
+
+    loss: Loss
+
+    @property
+    def unit(self) -> Any:
+        """What one unit of the solver is in units of the targets, by output."""
+        ...
+
+    def encode(self, y: Array) -> Array:
+        """Targets in the units of the solver, of shape (n, t)."""
+        ...
+
+    def decode(self, solution: Coefficients) -> tuple[Array, Any]:
+        """Fitted coefficients and intercept in the units of the targets, as users see them."""
+        ...
+
+    def error(self, outputs: Array, y: Array, weights: Array | None) -> float:
+        """How far outputs, of shape (n, t) and in the units of the targets, are from targets on average."""
+        ...
+
+
+@dataclass(frozen=True)
+class RegressionTargets:
+    """Numbers, of which the mean is taken away and the spread becomes one.
+
+    Attributes
+    ----------
+    loss : Loss
+    location, scale : arrays of shape (t,)
+        The mean, or zero without an intercept, and the root mean square distance from it; one for a loss that has a
+        scale of its own.
+    flat : bool
+        Whether there is one output that users see as a vector.
+    """
+
+    loss: Loss
+    location: Array
+    scale: Array
+    flat: bool
+
+    @classmethod
+    def of(cls, y: Array, weights: Array | None, loss: Loss, *, centered: bool) -> RegressionTargets:
+        location, scale = _location_and_scale(y.reshape(len(y), -1), weights, centered=centered)
+        return cls(loss, location, scale if isinstance(loss, Squared) else np.ones_like(scale), y.ndim == 1)
+
+    @property
+    def unit(self) -> Array:
+        return self.scale
+
+    def encode(self, y: Array) -> Array:
+        Y = y.reshape(len(y), -1) - self.location
+        Y /= self.scale
+        return Y
+
+    def decode(self, solution: Coefficients) -> tuple[Array, Any]:
+        beta = as_numpy(solution[0]) * self.scale
+        offset = as_numpy(solution[1]) * self.scale + self.location
+        return (beta[:, 0], float(offset[0])) if self.flat else (beta, offset)
+
+    def start(self, coefficients: Array, intercept: Any) -> Coefficients:
+        """What `decode` made, in the units of the solver again."""
+        beta = coefficients.reshape(len(coefficients), -1) / self.scale
+        return torch.from_numpy(beta), torch.from_numpy((np.atleast_1d(intercept) - self.location) / self.scale)
+
+    def error(self, outputs: Array, y: Array, weights: Array | None) -> float:
+        """The root mean square, averaged over the outputs, or the mean of a loss that is not squared."""
+        truth = y.reshape(outputs.shape)
+        if not isinstance(self.loss, Squared):
+            losses = self.loss.value(torch.from_numpy(outputs), torch.from_numpy(truth))
+            return float(np.average(as_numpy(losses), weights=weights))
+        squares = np.average(((outputs - truth) / self.scale) ** 2, axis=0, weights=weights)
+        return float((np.sqrt(squares) * self.scale).mean())
+
+
+@dataclass(frozen=True)
+class ClassTargets:
+    """Labels, each the code of its class.
+
+    Attributes
+    ----------
+    loss : Loss
+    classes : array of shape (k,)
+    coding : Coding
+    """
+
+    loss: Loss
+    classes: Array
+    coding: Coding
+
+    @property
+    def unit(self) -> float:
+        return 1.0
+
+    def indices(self, labels: Array, weights: Array | None, name: str = "y") -> Array:
+        """The number of each label's class; rows of no weight may have any label."""
+        places = np.minimum(np.searchsorted(self.classes, labels), len(self.classes) - 1)
+        unknown = self.classes[places] != labels
+        if weights is not None:
+            unknown &= weights > 0
+        if unknown.any():
+            raise ValueError(f"{name} has the label {labels[unknown].tolist()[0]!r}, which is none of the classes of y")
+        return places
+
+    def encode(self, y: Array, weights: Array | None = None, name: str = "y") -> Array:
+        return self.coding.encode(self.indices(y, weights, name))
+
+    def decode(self, solution: Coefficients) -> tuple[Array, Any]:
+        return as_numpy(solution[0]), as_numpy(solution[1])
+
+    def start(self, coefficients: Array, intercept: Any) -> Coefficients:
+        """What `decode` made, as the solver knows it."""
+        return torch.from_numpy(coefficients), torch.from_numpy(intercept)
+
+    def error(self, outputs: Array, y: Array, weights: Array | None) -> float:
+        """The mean loss."""
+        codes = self.encode(y, weights, "y_val")
+        losses = self.loss.value(torch.from_numpy(outputs), torch.from_numpy(codes))
+        return float(np.average(as_numpy(losses), weights=weights))
+
+
+def _location_and_scale(Y: Array, weights: Array | None, *, centered: bool) -> tuple[Array, Array]:
+    """Mean (zero unless centred) and root mean square distance from it of each column, safe from overflow."""
+    peak = np.abs(Y if weights is None else Y[weights > 0]).max(0)
+    peak = np.where(peak > 0, peak, 1.0)
+    scaled = Y / peak
+    mean = np.average(scaled, axis=0, weights=weights) if centered else np.zeros(Y.shape[1])
+    spread = np.sqrt(np.average((scaled - mean) ** 2, axis=0, weights=weights))
+    return mean * peak, np.where(spread > 4 * np.finfo(float).eps, spread, 1.0) * peak

@@ -1,0 +1,100 @@
+"""Which solver: decided from the size of the problem by a cost model, and said in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from . import rates
+from .direct import Direct
+from .eigenpro import EigenPro
+from .exact import Exact
+from .falkon import Falkon, sample_rows
+from .filters import KernelCG, NuMethod, Nytro, SpectralCutoff
+from .newton import Newton
+from .problem import LeastSquares
+from .risk import Risk
+from .sgd import SGD
+from .solver import Solver
+
+SOLVERS: dict[str, type[Solver[Any]]] = {
+    solver.name: solver
+    for solver in (Direct, EigenPro, Exact, Falkon, KernelCG, Newton, NuMethod, Nytro, SGD, SpectralCutoff)
+}
+
+FLOAT64_RETRY_ITERATIONS = 30  # of Falkon, that tell of coefficients so large that solves go on in float64
+FLOAT64_RETRY_FACTOR = 2  # how much longer they take then
+
+
+def as_solver(solver: Solver[Any] | str) -> Solver[Any]:
+    """The solver itself, or the one of that name with its default settings.
+
+    Examples
+    --------
+    >>> from gyrfalcon.solvers import as_solver
+    >>> as_solver("falkon")
+    Falkon(tolerance=0.001, max_iterations=100)
+    """
+    if isinstance(solver, Solver):
+        return solver
+    if not isinstance(solver, str) or solver not in SOLVERS:
+        raise ValueError(f"solver must be one of {sorted(SOLVERS)} or a Solver, got {solver!r}")
+    return SOLVERS[solver]()
+
+
+def choose(problem: LeastSquares | Risk, max_iterations: int = 100) -> tuple[Solver[Any], str]:
+    """The solver that is expected to be fastest, with its default settings, and why.
+
+    >>> import torch, gyrfalcon as gf
+    >>> X = torch.randn(1000, 2)
+    >>> gf.solvers.choose(gf.solvers.LeastSquares(gf.KernelMatrix("rbf", X), X, 1e-3))
+    (Exact(), 'all 1000 points are centres')
+    """
+    if isinstance(problem, Risk):
+        if not problem.loss.smooth:
+            return SGD(), f"the {problem.loss.name} loss has kinks"
+        return Newton(), f"the {problem.loss.name} loss is not squared"
+    seconds: dict[type[Solver[Any]], float] = {
+        Direct: direct_seconds(problem),
+        Falkon: falkon_seconds(problem, max_iterations),
+    }
+    if problem.K.symmetric:
+        seconds[Exact] = exact_seconds(problem)
+        if seconds[Exact] <= min(seconds.values()):
+            return Exact(), f"all {problem.K.shape[0]} points are centres"
+    fastest = min(seconds, key=seconds.__getitem__)
+    words = ", ".join(f"{kind.name} {time:.2g} s" for kind, time in sorted(seconds.items(), key=lambda s: s[0].name))
+    return fastest(), f"expected on two cores: {words}"
+
+
+def exact_seconds(problem: LeastSquares) -> float:
+    n = problem.K.shape[0]
+    return 1e-9 * ((n**3 / 3 + 2 * n**2 * problem.Y.shape[1]) * rates.flop(n) + n**2 * rates.STORED)
+
+
+def direct_seconds(problem: LeastSquares) -> float:
+    """One pass, and four times m³ of factoring."""
+    n, m = problem.K.shape
+    moments = rates.whitened_gram(n, m, problem.K.features)
+    return 1e-9 * (moments + 4 * m**3 * rates.flop(m) + 4 * rates.PASS)
+
+
+def falkon_seconds(problem: LeastSquares, max_iterations: int) -> float:
+    n, m = problem.K.shape
+    dtype, features, outputs = problem.K.dtype, problem.K.features, problem.Y.shape[1]
+    made = kept = rates.entry(features, dtype)
+    output, filled = rates.OUTPUT, 0.0
+    if problem.K.cached:
+        kept, output, filled = rates.KEPT, rates.KEPT_OUTPUT, rates.STORED
+    a_pass = n * m * (kept + output * (outputs - 1)) + rates.PASS
+    triangles = 4 * m**2 * (outputs + 3) * rates.flop(m)  # memory, not arithmetic, bounds solves with few columns
+    factors = 2 * m**3 * rates.flop(m) + rates.PASS
+    directions = problem.K.effective_features
+    sample = sample_rows(n, m, features, dtype, problem.penalty, directions)
+    if sample is not None:
+        factors += rates.whitened_gram(sample, m, features) + rates.SAMPLING
+    iterations = rates.iterations(n, m, directions, problem.penalty, (sample or 0) // max(1, m))
+    if dtype == torch.float32 and rates.iterations(n, m, directions, problem.penalty) > FLOAT64_RETRY_ITERATIONS:
+        iterations *= FLOAT64_RETRY_FACTOR
+    return 1e-9 * (min(max_iterations, iterations) * (a_pass + triangles) + n * m * (2 * made + filled) + factors)

@@ -1,0 +1,91 @@
+"""The kernel system itself, for centres that are the points."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gyrfalcon.arrays import Array, as_numpy
+from gyrfalcon.linalg.positive import PositiveSystem
+from gyrfalcon.matrix import KernelMatrix
+
+from .problem import LeastSquares
+from .solution import Record, Solution
+from .solver import Run, Solver, State, Traits
+
+
+class ExactState(State):
+    """k(X, X) in float64, the roots of the weights, and the factors of the last penalty."""
+
+    def __init__(self, K: KernelMatrix, weights: Tensor | None, intercept: bool):
+        super().__init__(K, weights, intercept)
+        if K.kernel.explicit:
+            raise ValueError(
+                f"kernel: {K.kernel!r} has features for columns, not points: solve with 'direct' or 'falkon'"
+            )
+        if not K.symmetric:
+            raise ValueError("solver='exact' needs every distinct point as a centre: raise n_centers, or choose 'auto'")
+        with self.timed("factor"):
+            self.kernel = np.asfortranarray(K.between_centers())
+            self.root = np.ones(len(self.kernel)) if weights is None else np.sqrt(as_numpy(weights, np.float64)[:, 0])
+        self._factored: tuple[float, PositiveSystem] | None = None
+
+    def system(self, penalty: float) -> PositiveSystem:
+        """√W K √W + penalty·Σw·I, factored."""
+        if self._factored is None or self._factored[0] != penalty:
+            matrix = self.kernel * np.outer(self.root, self.root) if self.weights is not None else self.kernel.copy("F")
+            np.fill_diagonal(matrix, matrix.diagonal() + penalty * self.total_weight)
+            self._factored = penalty, PositiveSystem(np.asfortranarray(matrix))
+        return self._factored[1]
+
+
+@dataclass(frozen=True)
+class Exact(Solver[ExactState]):
+    """Solve (K + penalty·Σw·W⁻¹) α = Y for centres that are the points.
+
+    In the symmetric form α = √W (√W K √W + penalty·Σw·I)⁻¹ √W Y, which admits weights of zero.
+
+    Examples
+    --------
+    >>> import torch, gyrfalcon as gf
+    >>> X = torch.linspace(-3, 3, 50, dtype=torch.float64)[:, None]
+    >>> K = gf.KernelMatrix(gf.kernels.Laplacian(1.0), X)  # the centres are the points
+    >>> problem = gf.solvers.LeastSquares(K, torch.sin(X), penalty=0.1 / 50)
+    >>> solution = gf.solvers.solve(problem, gf.solvers.Exact())
+    >>> K_dense = gf.kernels.Laplacian(1.0)(X)
+    >>> torch.allclose(solution.coefficients, torch.linalg.solve(K_dense + 0.1 * torch.eye(50), torch.sin(X)))
+    True
+    """
+
+    name: ClassVar[str] = "exact"
+    traits: ClassVar[Traits] = Traits()
+
+    def prepare(self, K: KernelMatrix, weights: Tensor | None = None, intercept: bool = False) -> ExactState:
+        return ExactState(K, weights, intercept)
+
+    def _solve(self, state: ExactState, problem: LeastSquares, run: Run) -> Solution:
+        Y, root = as_numpy(problem.Y, np.float64), state.root[:, None]
+        sides = np.concatenate([Y, np.ones((len(Y), 1))], 1) if problem.intercept else Y
+        with problem.timed("solve"):
+            solved: Array = root * state.system(problem.penalty).solve(root * sides)
+        offset = np.zeros(Y.shape[1])
+        if problem.intercept:  # 1ᵀα = 0
+            alpha, ones = solved[:, :-1], solved[:, -1]
+            offset = alpha.sum(0) / ones.sum()
+            solved = alpha - np.outer(ones, offset)
+        if problem.penalty:  # what is left is penalty·Σw·W⁻¹α
+            objective = problem.penalty * np.einsum("ij,ij->j", Y, solved)
+        else:  # nothing, unless rows contradict each other
+            left = root * (state.kernel @ solved + offset - Y)
+            objective = np.einsum("ij,ij->j", left, left) / problem.total_weight
+        record = Record(
+            solver="exact",
+            message="solved by factorization",
+            objective=(objective + problem.floor).tolist(),
+            seconds=problem.seconds,
+        )
+        return Solution(torch.from_numpy(np.ascontiguousarray(solved)), torch.from_numpy(offset), record)

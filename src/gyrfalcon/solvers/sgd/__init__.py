@@ -1,0 +1,5 @@
+"""Stochastic gradients for any convex loss."""
+
+from .solver import SGD
+
+__all__ = ["SGD"]
