@@ -28,6 +28,7 @@ from gyrfalcon.kernels import Function, Gaussian, Matern
 from gyrfalcon.matrix import choice, dask_tasks
 from gyrfalcon.solvers import LeastSquares
 from reference import DTYPES, TOLERANCE, Comparison, dense, relative_error
+from reference.solving import falkon
 
 
 class Parts(DaskSource):
@@ -261,7 +262,7 @@ def _fit(points, X, callback=None):
     y = torch.from_numpy(np.sin(X[:, :1].astype(np.float64))).to(torch.from_numpy(X).dtype)
     C = points.take(np.arange(0, len(X), 40)) if isinstance(points, DaskSource) else points[::40]
     problem = LeastSquares(gf.KernelMatrix(Gaussian(1.0), points, C), y, 1e-4)
-    solution = gf.solvers.falkon(problem, tolerance=0.0, max_iterations=8, callback=callback)
+    solution = falkon(problem, tolerance=0.0, max_iterations=8, callback=callback)
     return solution.coefficients.numpy()
 
 

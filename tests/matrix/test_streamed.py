@@ -15,6 +15,7 @@ import gyrfalcon as gf
 from gyrfalcon import data
 from gyrfalcon.kernels import Function, Gaussian, Linear, Matern
 from reference import DTYPES, TOLERANCE, Comparison, dense, relative_error
+from reference.solving import falkon
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 MEGABYTE = 1_000_000
@@ -160,7 +161,7 @@ def test_solvers_do_not_notice(dtype):
     X, C = _points(400, 3, dtype), _points(20, 3, dtype, 1)
     Y = torch.from_numpy(np.sin(X[:, :1]))
     found, expected = (
-        gf.solvers.falkon(gf.solvers.LeastSquares(gf.KernelMatrix(Gaussian(1.0), points, C), Y, 1e-3)).coefficients
+        falkon(gf.solvers.LeastSquares(gf.KernelMatrix(Gaussian(1.0), points, C), Y, 1e-3)).coefficients
         for points in (Chunked(X, 64), X)
     )
     D = dense(Gaussian(1.0), X, C)

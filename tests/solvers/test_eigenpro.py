@@ -13,9 +13,10 @@ import gyrfalcon as gf
 from gyrfalcon import KernelMatrix
 from gyrfalcon import kernels as gk
 from gyrfalcon.data import ArraySource
-from gyrfalcon.solvers import LeastSquares, eigenpro, eigenpro_stream, falkon
+from gyrfalcon.solvers import LeastSquares, eigenpro_stream
 from reference import RADIAL, descent, relative_error, ridge
 from reference import kernels as oracle
+from reference.solving import eigenpro, falkon
 
 KERNEL = gk.Laplacian(2.0)
 

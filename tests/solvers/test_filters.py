@@ -11,20 +11,11 @@ from scipy import sparse
 from gyrfalcon import KernelMatrix
 from gyrfalcon import kernels as gk
 from gyrfalcon.data import ArraySource
-from gyrfalcon.solvers import (
-    EarlyStopping,
-    LeastSquares,
-    Record,
-    direct,
-    kernel_cg,
-    nu_method,
-    nytro,
-    plot_filter,
-    spectral_cutoff,
-)
+from gyrfalcon.solvers import LeastSquares, Record, plot_filter
 from gyrfalcon.solvers.stopping import Split
 from reference import filters, ridge
 from reference import kernels as oracle
+from reference.solving import Rule, direct, kernel_cg, nu_method, nytro, spectral_cutoff
 
 KERNEL = gk.Gaussian(1.0)
 ALL = {"validation": None}
@@ -69,7 +60,7 @@ def test_iterates_are_the_filter(name, weighted, intercept, penalty, t):
     X, C, Y, w = data()
     solver, expected = METHODS[name]
     problem = problem_of(X, C, Y, w if weighted else None, intercept, penalty)
-    solution = solver(problem, EarlyStopping(**ALL, max_iterations=t))
+    solution = solver(problem, Rule(**ALL, max_iterations=t))
     K = oracle.dense(KERNEL, X, C)
     dense = filters.Dense.of(K, oracle.dense(KERNEL, C, C), Y, penalty, w if weighted else None, intercept)
     v = expected(dense, t, 1 / (1 + penalty))
@@ -101,7 +92,7 @@ def test_with_all_points_as_centers_nytro_is_landweber():
     alpha = filters.landweber_on_points(K, Y, 1.0, 30)
     solution = nytro(
         LeastSquares(KernelMatrix(KERNEL, torch.from_numpy(X)), torch.from_numpy(Y), 0.0),
-        EarlyStopping(**ALL, max_iterations=30),
+        Rule(**ALL, max_iterations=30),
     )
     assert gap(predictions(solution, K), K @ alpha) <= 1e-8
 
@@ -111,7 +102,7 @@ def test_many_iterations_on_a_penalised_problem_are_its_minimiser(name):
     X, C, Y, _ = data()
     K = oracle.dense(KERNEL, X, C)
     beta, offset = ridge.nystrom(K, oracle.dense(KERNEL, C, C), Y, 0.05, intercept=True)
-    solution = METHODS[name][0](problem_of(X, C, Y, None, True, 0.05), EarlyStopping(**ALL, max_iterations=400))
+    solution = METHODS[name][0](problem_of(X, C, Y, None, True, 0.05), Rule(**ALL, max_iterations=400))
     near = 1e-4 if name == "nu_one" else 1e-9  # what is left falls as 1/t² there, however large the penalty
     assert gap(predictions(solution, K), K @ beta + offset) <= near
 
@@ -129,7 +120,7 @@ SOLVERS = {
 @pytest.mark.parametrize(("weighted", "intercept"), [(False, False), (True, True)])
 def test_validation_errors_are_those_of_fits_that_never_saw_the_rows(name, validation, weighted, intercept):
     X, C, Y, w = data(n=200, m=25)
-    rule = EarlyStopping(validation, patience=8, max_iterations=8, random_state=3)
+    rule = Rule(validation, patience=8, max_iterations=8, random_state=3)
     path = SOLVERS[name](problem_of(X, C, Y, w if weighted else None, intercept), rule).record.path
     split = Split.of(len(X), validation, 3)
     weights = w if weighted else np.ones(len(X))
@@ -150,7 +141,7 @@ def test_validation_errors_are_those_of_fits_that_never_saw_the_rows(name, valid
 @pytest.mark.parametrize(("patience", "tolerance"), [(3, 0.0), (3, 0.02), (15, 1e-4)])
 def test_stops_when_patience_ends_and_takes_the_minimum(name, patience, tolerance):
     X, C, Y, _ = data(n=150, m=60, noise=1.0)
-    long = EarlyStopping(0.3, patience=300, tolerance=0.0, max_iterations=300)
+    long = Rule(0.3, patience=300, tolerance=0.0, max_iterations=300)
     errors = SOLVERS[name](problem_of(X, C, Y), long).record.path.errors
     stop, chosen = filters.patient_minimum(errors, patience, tolerance)
     solution = SOLVERS[name](problem_of(X, C, Y), dataclasses.replace(long, patience=patience, tolerance=tolerance))
@@ -158,7 +149,7 @@ def test_stops_when_patience_ends_and_takes_the_minimum(name, patience, toleranc
     assert (len(path.steps) - 1, path.chosen) == (stop, chosen)
     assert 0 < chosen <= stop - (tolerance == 0) < 299
     np.testing.assert_allclose(path.errors, errors[: stop + 1], rtol=1e-9)
-    all_rows = SOLVERS[name](problem_of(X, C, Y), EarlyStopping(**ALL, max_iterations=chosen))
+    all_rows = SOLVERS[name](problem_of(X, C, Y), Rule(**ALL, max_iterations=chosen))
     np.testing.assert_allclose(solution.coefficients, all_rows.coefficients, rtol=1e-6, atol=1e-9)
     assert path.objectives[chosen] == pytest.approx(all_rows.record.path.objectives[-1])
 
@@ -176,7 +167,7 @@ def test_cut_off_takes_the_minimum():
 def test_pure_noise_is_left_alone():
     X, C, _, _ = data(n=150, m=60)
     Y = np.random.default_rng(5).normal(size=(150, 1))
-    solution = nytro(problem_of(X, C, Y), EarlyStopping(5))
+    solution = nytro(problem_of(X, C, Y), Rule(5))
     errors = solution.record.path.errors
     assert min(errors) >= 0.97 * errors[0]
     assert solution.record.path.chosen <= 3
@@ -187,7 +178,7 @@ def test_float32_predicts_as_float64_does(name):
     X, C, Y, _ = data(dtype=np.float32)
     wide = [A.astype(np.float64) for A in (X, C, Y)]
     K = oracle.dense(KERNEL, *wide[:2])
-    rule = EarlyStopping(0.2, patience=12, max_iterations=12)
+    rule = Rule(0.2, patience=12, max_iterations=12)
     narrow, full = SOLVERS[name](problem_of(X, C, Y), rule), SOLVERS[name](problem_of(*wide), rule)
     assert narrow.record.path.chosen == full.record.path.chosen
     assert gap(predictions(narrow, K), predictions(full, K)) <= 1e-4
@@ -200,7 +191,7 @@ def test_the_jitter_of_float32_is_no_penalty():
     Y = (np.sin(4 * X[:, :1]) + 0.02 * rng.normal(size=(600, 1))).astype(np.float32)
     K, Kmm = (oracle.dense(KERNEL, A.astype(np.float64), X[:100].astype(np.float64)) for A in (X, X[:100]))
     beta, _ = ridge.nystrom(K, Kmm, Y.astype(np.float64), 1e-4)
-    solution = kernel_cg(problem_of(X, X[:100], Y, penalty=1e-4), EarlyStopping(**ALL, max_iterations=60))
+    solution = kernel_cg(problem_of(X, X[:100], Y, penalty=1e-4), Rule(**ALL, max_iterations=60))
     assert gap(predictions(solution, K), K @ beta) <= 4e-4  # 1.6e-3 if the jitter is left in
 
 
@@ -209,7 +200,7 @@ def test_sparse_points(name):
     X, _, Y, _ = data(d=8)
     X[np.abs(X) < 0.5] = 0
     C = X[:40].copy()
-    rule = EarlyStopping(3, patience=6, max_iterations=6)
+    rule = Rule(3, patience=6, max_iterations=6)
     thin = SOLVERS[name](problem_of(sparse.csr_array(X), sparse.csr_array(C), Y), rule)
     dense = SOLVERS[name](problem_of(X, C, Y), rule)
     K = oracle.dense(KERNEL, X, C)
@@ -218,7 +209,7 @@ def test_sparse_points(name):
 
 def test_points_that_are_read_are_held_out_in_runs():
     X, C, Y, _ = data()
-    rule = EarlyStopping(3, patience=6, max_iterations=6)
+    rule = Rule(3, patience=6, max_iterations=6)
     solution = kernel_cg(problem_of(ArraySource(X, dtype=np.float64), C, Y), rule)
     K, Kmm = oracle.dense(KERNEL, X, C), oracle.dense(KERNEL, C, C)
     squares = 0.0
@@ -233,7 +224,7 @@ def test_points_that_are_read_are_held_out_in_runs():
 def test_duplicate_centers_change_nothing(name):
     X, C, Y, _ = data()
     doubled = np.concatenate([C, C])
-    rule = EarlyStopping(0.2, patience=10, max_iterations=10)
+    rule = Rule(0.2, patience=10, max_iterations=10)
     twice, once = SOLVERS[name](problem_of(X, doubled, Y), rule), SOLVERS[name](problem_of(X, C, Y), rule)
     assert twice.record.jitter > 0
     K = oracle.dense(KERNEL, X, C)
@@ -247,7 +238,7 @@ def test_one_pass_an_iteration(monkeypatch):
     rows = []
     plain = KernelMatrix.gram_mv
     monkeypatch.setattr(KernelMatrix, "gram_mv", lambda K, *a, **k: rows.append(K.shape[0]) or plain(K, *a, **k))
-    solution = nytro(problem_of(X, C, Y), EarlyStopping(5, patience=7, max_iterations=7))
+    solution = nytro(problem_of(X, C, Y), Rule(5, patience=7, max_iterations=7))
     assert sum(rows) == solution.record.iterations * len(X)
 
 
@@ -259,7 +250,7 @@ def test_the_callback_sees_the_fit_to_all_rows_and_can_stop():
         seen.append(step.solution())
         return step.iteration == 3
 
-    solution = nu_method(problem_of(X, C, Y), EarlyStopping(0.2, patience=50), callback=callback)
+    solution = nu_method(problem_of(X, C, Y), Rule(0.2, patience=50), callback=callback)
     assert len(seen) == solution.record.iterations == 3
     assert not solution.record.converged
     assert torch.equal(seen[solution.record.path.chosen - 1][0], solution.coefficients)
@@ -268,7 +259,7 @@ def test_the_callback_sees_the_fit_to_all_rows_and_can_stop():
 @pytest.mark.parametrize("name", SOLVERS)
 def test_constant_targets_leave_only_the_intercept(name):
     X, C, Y, _ = data()
-    solution = SOLVERS[name](problem_of(X, C, np.full_like(Y, 3.0), intercept=True), EarlyStopping())
+    solution = SOLVERS[name](problem_of(X, C, np.full_like(Y, 3.0), intercept=True), Rule())
     np.testing.assert_allclose(predictions(solution, oracle.dense(KERNEL, X, C)), 3.0, rtol=1e-9)
 
 
@@ -305,7 +296,7 @@ def test_the_plot_shows_the_path():
 )
 def test_bad_rules_are_named(settings, named):
     with pytest.raises(ValueError, match=named):
-        EarlyStopping(**settings)
+        Rule(**settings)
 
 
 def test_bad_arguments_are_named():
@@ -314,7 +305,7 @@ def test_bad_arguments_are_named():
     with pytest.raises(ValueError, match="step must"):
         nytro(problem, step=-1.0)
     with pytest.raises(ValueError, match="step is too large"):
-        nytro(problem, EarlyStopping(**ALL), step=50.0)
+        nytro(problem, Rule(**ALL), step=50.0)
     with pytest.raises(ValueError, match="step is too large"):
         nu_method(problem, step=50.0)
     with pytest.raises(ValueError, match="nu must"):
@@ -322,14 +313,14 @@ def test_bad_arguments_are_named():
     with pytest.raises(ValueError, match="max_components"):
         spectral_cutoff(problem, max_components=0)
     with pytest.raises(ValueError, match="validation=400"):
-        nytro(problem, EarlyStopping(400))
+        nytro(problem, Rule(400))
     for solver in SOLVERS.values():
         with pytest.raises(ValueError, match="C has no rows"):
-            solver(problem_of(X, C[:0], Y), EarlyStopping())
+            solver(problem_of(X, C[:0], Y), Rule())
         with pytest.raises(ValueError, match="positive definite"):
-            solver(problem_of(X, C, Y, kernel=-1.0 * KERNEL), EarlyStopping())
+            solver(problem_of(X, C, Y, kernel=-1.0 * KERNEL), Rule())
         held = (Split.of(len(X), 0.2, 0).labels == 1).astype(float)
         with pytest.raises(ValueError, match="zero for all rows that are held out"):
-            solver(problem_of(X, C, Y, 1 - held), EarlyStopping())
+            solver(problem_of(X, C, Y, 1 - held), Rule())
         with pytest.raises(ValueError, match="zero but for the rows that are held out"):
-            solver(problem_of(X, C, Y, held), EarlyStopping())
+            solver(problem_of(X, C, Y, held), Rule())

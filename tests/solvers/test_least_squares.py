@@ -7,11 +7,11 @@ from scipy import sparse
 
 from gyrfalcon import KernelMatrix
 from gyrfalcon import kernels as gk
-from gyrfalcon.solvers.direct import direct, exact, solve_positive
-from gyrfalcon.solvers.falkon import falkon
+from gyrfalcon.solvers.direct import solve_positive
 from gyrfalcon.solvers.problem import LeastSquares
 from reference import kernels as oracle
 from reference import ridge
+from reference.solving import direct, exact, falkon
 
 KERNELS = [gk.Gaussian(1.5), gk.Laplacian(2.0), gk.Matern(1.0, 1.5) + 0.3 * gk.Linear(2.0)]
 

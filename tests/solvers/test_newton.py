@@ -9,10 +9,11 @@ from sklearn.linear_model import LogisticRegression
 from gyrfalcon import KernelMatrix
 from gyrfalcon import kernels as gk
 from gyrfalcon.losses import LOSSES, Exponential, Logistic, OneHot, Robust, Simplex, Softmax, Squared
-from gyrfalcon.solvers import LeastSquares, Risk, direct, newton
+from gyrfalcon.solvers import LeastSquares, Risk
 from reference import kernels as oracle
 from reference import relative_error
 from reference.losses import DenseRisk
+from reference.solving import direct, newton
 
 pytestmark = pytest.mark.usefixtures("one_thread")  # small products, many of them
 

@@ -5,15 +5,16 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
+from gyrfalcon.solvers.size_path import leading_solutions
 from scipy import sparse
 
 from gyrfalcon import KernelMatrix
 from gyrfalcon import kernels as gk
-from gyrfalcon.solvers import LeastSquares, direct, nystrom_path, plot_surface
-from gyrfalcon.solvers.size_path import leading_solutions
+from gyrfalcon.solvers import LeastSquares, nystrom_path, plot_surface
 from gyrfalcon.solvers.stopping import Split
 from reference import kernels as oracle
 from reference import rank_one, ridge
+from reference.solving import direct
 
 KERNEL = gk.Gaussian(0.8)
 SIZES, PENALTIES = [1, 7, 20, 40], [1e-6, 1e-4, 1e-2]

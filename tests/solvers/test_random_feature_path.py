@@ -7,23 +7,9 @@ from scipy import sparse
 
 import gyrfalcon as gf
 from gyrfalcon.data import ArraySource
-from gyrfalcon.solvers import (
-    EarlyStopping,
-    LeastSquares,
-    RandomFeaturePath,
-    Risk,
-    direct,
-    eigenpro,
-    exact,
-    falkon,
-    kernel_cg,
-    newton,
-    nu_method,
-    nytro,
-    plot_surface,
-    random_feature_path,
-)
+from gyrfalcon.solvers import LeastSquares, RandomFeaturePath, Risk, plot_surface, random_feature_path
 from gyrfalcon.solvers.stopping import Split
+from reference.solving import Rule, direct, eigenpro, exact, falkon, kernel_cg, newton, nu_method, nytro
 
 SIZES, PENALTIES = [2, 9, 40, 80], [1e-6, 1e-4, 1e-2]
 
@@ -62,9 +48,9 @@ def gap(found, expected):
 SOLVERS = {
     "direct": (direct, 1e-10),
     "falkon": (lambda p: falkon(p, tolerance=1e-14, max_iterations=300), 1e-6),
-    "nytro": (lambda p: nytro(p, EarlyStopping(validation=None, max_iterations=3000)), 1e-6),
-    "nu_method": (lambda p: nu_method(p, EarlyStopping(validation=None, max_iterations=300)), 1e-3),
-    "kernel_cg": (lambda p: kernel_cg(p, EarlyStopping(validation=None, max_iterations=60)), 1e-6),
+    "nytro": (lambda p: nytro(p, Rule(validation=None, max_iterations=3000)), 1e-6),
+    "nu_method": (lambda p: nu_method(p, Rule(validation=None, max_iterations=300)), 1e-3),
+    "kernel_cg": (lambda p: kernel_cg(p, Rule(validation=None, max_iterations=60)), 1e-6),
 }
 
 

@@ -14,11 +14,12 @@ from gyrfalcon import kernels as gk
 from gyrfalcon.data import ArraySource
 from gyrfalcon.losses import LOSSES, Absolute, Hinge, Logistic, OneHot, Quantile, Simplex, Squared
 from gyrfalcon.matrix import native_engine
-from gyrfalcon.solvers import EarlyStopping, Risk, newton, plot_filter, sgd
+from gyrfalcon.solvers import Risk, plot_filter
 from reference import kernels as oracle
 from reference import relative_error
 from reference import sgd as reference
 from reference.losses import FORMULAS
+from reference.solving import Rule, newton, sgd
 
 pytestmark = pytest.mark.usefixtures("one_thread")  # small products, many of them
 
@@ -28,7 +29,7 @@ CASES = [(name, k) for name in LOSSES for k in ((2, 4) if name in CODINGS else (
 
 
 def two_epochs(**changes):
-    return EarlyStopping(**({"validation": None, "max_iterations": 2} | changes))
+    return Rule(**({"validation": None, "max_iterations": 2} | changes))
 
 
 def data(name="squared", k=1, n=70, d=3, seed=0, dtype=np.float64):
@@ -189,7 +190,7 @@ def test_classes_are_learned_with_every_margin_loss_and_coding(name, k):
     )
     coding = (OneHot if name == "softmax" else Simplex)(k)
     problem = problem_of(X, X[:40].copy(), coding.encode(classes), LOSSES[name])
-    solution = sgd(problem, EarlyStopping(max_iterations=20), step=[1.0, 0.1], decay=0.5)
+    solution = sgd(problem, Rule(max_iterations=20), step=[1.0, 0.1], decay=0.5)
     F = oracle.dense(KERNEL, X, X[:40]) @ solution.coefficients.numpy()
     assert np.mean(coding.decode(F) == classes) > 0.93
 
@@ -221,7 +222,7 @@ def test_the_same_seed_gives_the_same_bits():
 @pytest.mark.parametrize("where", ["points", "centres", "features"])
 def test_a_resumed_solve_ends_with_the_same_bits(where):
     X, Y = data(n=300)
-    place, rule = Place(where, X), EarlyStopping(max_iterations=6)
+    place, rule = Place(where, X), Rule(max_iterations=6)
     problem = problem_of(X, place.C, Y, Squared(), 1e-3, intercept=True, kernel=place.kernel)
     how = {"step": [0.1, 0.03], "decay": 0.25, "averaging": "steps"}
     whole = sgd(problem, rule, **how)
@@ -238,7 +239,7 @@ def test_a_resumed_solve_ends_with_the_same_bits(where):
 @pytest.mark.parametrize("validation", [0.25, 3])
 def test_steps_and_epochs_are_chosen_on_rows_held_out(validation):
     X, Y = data(n=150)
-    rule = EarlyStopping(validation=validation, max_iterations=5, patience=5)
+    rule = Rule(validation=validation, max_iterations=5, patience=5)
     solution = sgd(problem_of(X, None, Y, Squared()), rule, step=[0.01, 0.3, 0.1])
     path, record = solution.record.path, solution.record
     assert path.unit == "epoch"
@@ -256,7 +257,7 @@ def test_steps_and_epochs_are_chosen_on_rows_held_out(validation):
 
 def test_errors_are_of_models_that_have_not_seen_the_rows():
     X, Y = data(n=90)
-    record = sgd(problem_of(X, None, Y, Squared()), EarlyStopping(validation=0.3, max_iterations=2), step=0.2).record
+    record = sgd(problem_of(X, None, Y, Squared()), Rule(validation=0.3, max_iterations=2), step=0.2).record
     labels = np.random.default_rng(0).permutation((np.arange(90) >= 63).astype(int))
     Phi = reference.features(oracle.dense(KERNEL, X, X))
     w, _ = reference.descend(Phi, Y, "squared", reference.orders(90, 2), 0.2, weights=1.0 - labels)
@@ -292,7 +293,7 @@ def test_the_objective_has_a_number_for_each_output_that_it_is_a_sum_over(C):
 
 def test_patience_ends_it():
     X, Y = data(n=120)
-    rule = EarlyStopping(patience=3, max_iterations=200)
+    rule = Rule(patience=3, max_iterations=200)
     record = sgd(problem_of(X, None, Y + 3 * np.random.default_rng(0).normal(size=Y.shape), Squared()), rule).record
     assert record.converged
     assert record.path.chosen < record.iterations < 200

@@ -13,10 +13,10 @@ import torch
 from gyrfalcon import KernelMatrix
 from gyrfalcon import kernels as gk
 from gyrfalcon.losses import LOSSES, OneHot, Simplex
-from gyrfalcon.solvers import (
-    EarlyStopping,
-    LeastSquares,
-    Risk,
+from gyrfalcon.solvers import LeastSquares, Risk
+from reference import relative_error
+from reference.solving import (
+    Rule,
     direct,
     eigenpro,
     exact,
@@ -28,12 +28,11 @@ from gyrfalcon.solvers import (
     sgd,
     spectral_cutoff,
 )
-from reference import relative_error
 
 pytestmark = pytest.mark.usefixtures("one_thread")  # small products, many of them
 
 ROOT = Path(__file__).parents[2]
-PATH = EarlyStopping(validation=None, max_iterations=20)
+PATH = Rule(validation=None, max_iterations=20)
 LINEAR = {  # solvers whose solution is linear in the targets
     "direct": direct,
     "exact": exact,
@@ -81,7 +80,7 @@ def test_conjugate_gradients_take_a_simplex():
 def test_stochastic_gradients_go_where_newton_goes(name):
     problem, _ = problem_of(Simplex, 3, penalty=0.02)
     best = newton(risk(problem, name))
-    rule = EarlyStopping(validation=None, max_iterations=60)
+    rule = Rule(validation=None, max_iterations=60)
     found = sgd(risk(problem, name), rule, step=0.3, decay=0.5, averaging="polynomial")
     Kmm = torch.from_numpy(problem.K.between_centers())
 

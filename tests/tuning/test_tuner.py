@@ -12,8 +12,9 @@ from scipy import sparse
 from gyrfalcon import KernelMatrix
 from gyrfalcon import kernels as gk
 from gyrfalcon import tuning as gt
-from gyrfalcon.solvers import LeastSquares, direct
+from gyrfalcon.solvers import LeastSquares
 from gyrfalcon.tuning import Gradient, tune
+from reference.solving import direct
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
