@@ -12,7 +12,7 @@ import torch
 
 import gyrfalcon as gf
 from gyrfalcon.losses import Hinge
-from gyrfalcon.solvers import EarlyStopping, Risk, Solution, sgd
+from gyrfalcon.solvers import SGD, EarlyStopping, Risk, solve
 
 from . import THREADS, datasets, machine, report
 from .mnist import why_absent
@@ -96,11 +96,11 @@ def _row(n: int | None, name: str, published: float, published_error: float, dev
         K = gf.KernelMatrix(gf.kernels.Gaussian(LENGTH_SCALE), torch.from_numpy(data.X), cache=False)
         problem = Risk(K, torch.from_numpy(data.y[:, None]), 0.0, Hinge())
         began = time.perf_counter()
-        solution = SOLVERS[name](problem, seed, EPOCHS[n])
+        solution = solve(problem, SOLVERS[name](seed, EPOCHS[n]))
         times.append(time.perf_counter() - began)
         path: Any = solution.record.path
         chosen.append(f"{solution.record.reason}, {path.chosen} of {solution.record.iterations} epochs")
-        at = gf.KernelMatrix(K.kernel, torch.from_numpy(data.X_test), K.X, cache=False)
+        at = gf.KernelMatrix(K.kernel, torch.from_numpy(data.X_test), K.centers, cache=False)
         margins = data.y_test * (at @ solution.coefficients.float())[:, 0].numpy()
         losses.append(float(np.maximum(0, 1 - margins).mean()))
         errors.append(100 * float(np.mean(margins <= 0)))
@@ -119,18 +119,22 @@ def _row(n: int | None, name: str, published: float, published_error: float, dev
     )
 
 
-def _sgm(problem: Risk, seed: int, **steps: Any) -> Solution:
-    return sgd(problem, EarlyStopping(max_iterations=1, random_state=seed), random_state=seed, **steps)
+def _sgm(seed: int, step: Any, decay: Any) -> SGD:
+    """One epoch, with the step or the decay chosen by hold-out."""
+    return SGD(max_iterations=1, step=step, decay=decay, averaging=None, random_state=seed)
 
 
-def _sigm(problem: Risk, seed: int, epochs: int, **steps: Any) -> Solution:
-    rule = EarlyStopping(max_iterations=epochs, patience=3, random_state=seed)
-    return sgd(problem, rule, random_state=seed, **steps)
+def _sigm(seed: int, epochs: int, step: Any, decay: float) -> SGD:
+    """Several epochs, with their number chosen by hold-out."""
+    rule = EarlyStopping(patience=3)
+    return SGD(rule, max_iterations=epochs, step=step, decay=decay, averaging=None, random_state=seed)
 
 
-SOLVERS: dict[str, Callable[[Risk, int, int], Solution]] = {
-    "SGM, constant": lambda problem, seed, _: _sgm(problem, seed, step=np.logspace(-3, 0, GUESSES)),
-    "SGM, decaying": lambda problem, seed, _: _sgm(problem, seed, step=0.25, decay=np.linspace(0, 1, GUESSES)),
-    "SIGM, constant": lambda problem, seed, epochs: _sigm(problem, seed, epochs),
-    "SIGM, decaying": lambda problem, seed, epochs: _sigm(problem, seed, epochs, step=0.25, decay=0.5),
+STEPS = tuple(np.logspace(-3, 0, GUESSES).tolist())
+DECAYS = tuple(np.linspace(0, 1, GUESSES).tolist())
+SOLVERS: dict[str, Callable[[int, int], SGD]] = {
+    "SGM, constant": lambda seed, _: _sgm(seed, step=STEPS, decay=0.0),
+    "SGM, decaying": lambda seed, _: _sgm(seed, step=0.25, decay=DECAYS),
+    "SIGM, constant": lambda seed, epochs: _sigm(seed, epochs, step=None, decay=0.0),
+    "SIGM, decaying": lambda seed, epochs: _sigm(seed, epochs, step=0.25, decay=0.5),
 }

@@ -104,8 +104,10 @@ def _falkon(X: Any, y: Any, more: dict[str, Any]) -> Any:
 
 
 def _early(X: Any, y: Any, more: dict[str, Any]) -> Any:
-    model = gf.KernelRegressor("matern", length_scale=1.5, penalty=1e-8, n_centers=300, solver="falkon", tune=None)
-    model.set_params(early_stopping=True, tolerance=0.0, max_iterations=40, patience=40, **more)
+    solver = gf.solvers.Falkon(tolerance=0.0, max_iterations=40)
+    stopping = gf.solvers.EarlyStopping(validation=0.1, patience=40, tolerance=0.0)
+    model = gf.KernelRegressor("matern", length_scale=1.5, penalty=1e-8, n_centers=300, solver=solver, tune=None)
+    model.set_params(early_stopping=stopping, **more)
     return model.fit(X, np.stack([y, X[:, 2], y**2], 1))
 
 

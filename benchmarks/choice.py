@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 import gyrfalcon as gf
-from gyrfalcon.solvers import LeastSquares, Record, automatic, direct, falkon
+from gyrfalcon.solvers import LeastSquares, Record, choose, solve
 
 from . import THREADS, machine, report
 from .timing import race, timed
@@ -20,7 +20,7 @@ from .timing import race, timed
 PENALTY = 1e-6
 TARGET = 1.10
 JUDGED_CENTERS = 500
-SOLVERS = {"direct": direct, "falkon": falkon}
+SOLVERS = ("direct", "falkon")
 
 
 @dataclass(frozen=True)
@@ -128,11 +128,12 @@ def measure(size: Size, settings: Settings) -> Row:
         kernel = gf.kernels.Gaussian(float(np.sqrt(size.d)))
         return LeastSquares(gf.KernelMatrix(kernel, X, X[: size.m].clone()), Y, PENALTY, intercept=True)
 
-    def solve(name: str) -> None:
-        records[name] = SOLVERS[name](problem()).record
+    def run_solver(name: str) -> None:
+        records[name] = solve(problem(), name).record
 
-    pick, reason = automatic.choose(problem())
-    contenders = [timed(name, partial(solve, name), 1e9, least=0) for name in SOLVERS]
+    chosen, reason = choose(problem())
+    pick = chosen.name
+    contenders = [timed(name, partial(run_solver, name), 1e9, least=0) for name in SOLVERS]
     found = race(contenders, settings.rounds, settings.patience)
     seconds = {name: found[name] for name in SOLVERS}
     if pick not in seconds:
@@ -164,10 +165,10 @@ def _data(size: Size) -> tuple[torch.Tensor, torch.Tensor]:
 
 def legend(settings: Settings) -> str:
     return (
-        f"\nChoice: seconds of solvers.direct and solvers.falkon (default tolerance), penalty {PENALTY:g}, with "
+        f"\nChoice: seconds of solvers.Direct and solvers.Falkon (default tolerance), penalty {PENALTY:g}, with "
         f"intercept, Gaussian kernel of length scale √d, a smooth target plus noise, {THREADS} threads; best of "
         f"{settings.rounds} interleaved rounds or more.\n"
-        f"ratio: time of what solvers.automatic.choose picks over the best; asked: at most {TARGET} at m = "
+        f"ratio: time of what solvers.choose picks over the best; asked: at most {TARGET} at m = "
         f"{JUDGED_CENTERS}. *: other processes were busy, the row is not judged."
     )
 

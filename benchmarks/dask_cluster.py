@@ -12,7 +12,7 @@ import torch
 import gyrfalcon as gf
 from gyrfalcon import data
 from gyrfalcon.datasets import trips
-from gyrfalcon.solvers import LeastSquares
+from gyrfalcon.solvers import Falkon, LeastSquares, solve
 
 from . import THREADS, machine, report
 from .process import in_fresh_process, peak
@@ -100,7 +100,7 @@ def _solve(points: Any, y: Array, workers: int | None) -> Fit:
     problem = LeastSquares(gf.KernelMatrix(kernel, points, C), torch.from_numpy(y - y.mean())[:, None], PENALTY)
     problem.K @ np.ones(CENTERS, np.float32)  # what is loaded and started once is no part of a fit
     began, others, own = time.perf_counter(), Others(), _children_seconds()
-    solution = gf.solvers.falkon(problem, tolerance=0.0, max_iterations=ITERATIONS)
+    solution = solve(problem, Falkon(tolerance=0.0, max_iterations=ITERATIONS))
     seconds = time.perf_counter() - began
     taken = others.taken() - (_children_seconds() - own)
     return Fit(workers, seconds, taken / (THREADS * seconds), peak(), solution.coefficients.numpy())

@@ -21,7 +21,7 @@ SEEDS = {100: 5, 1000: 3, 10000: 1}  # draws of the centres: with few of them th
 EPOCHS = 10  # of EigenPro
 # What a method needs beside a number of centres, how far below the published accuracy it may be, and that accuracy in
 # percent by number of centres: table 2 of "Toward Large Kernel Models" (EigenPro 3), Laplacian kernel, σ = 5.
-EIGENPRO = {"solver": "eigenpro", "penalty": 0.0, "max_iterations": EPOCHS}
+EIGENPRO = {"solver": gf.solvers.EigenPro(max_iterations=EPOCHS), "penalty": 0.0}
 METHODS: dict[str, tuple[dict[str, Any], float]] = {
     "falkon": ({}, 0.4),
     "eigenpro": (EIGENPRO, 0.5),

@@ -15,7 +15,7 @@ from scipy.stats import rankdata
 from threadpoolctl import threadpool_limits
 
 import gyrfalcon as gf
-from gyrfalcon.solvers import LeastSquares
+from gyrfalcon.solvers import Direct, LeastSquares, solve
 from gyrfalcon.tuning import HoldOut, Objective
 
 from . import THREADS, datasets, machine, report
@@ -159,8 +159,8 @@ def _judge(split: Split, *, classes: bool) -> Callable[[LeastSquares], float]:
     """The test error of the solution of a problem: RMSE over the deviation of the targets, or the share of mistakes."""
 
     def error(problem: LeastSquares) -> float:
-        solution = gf.solvers.direct(problem)
-        values = gf.KernelMatrix(problem.K.kernel, split.X_test, problem.K.C) @ solution.coefficients.numpy()
+        solution = solve(problem, Direct())
+        values = gf.KernelMatrix(problem.K.kernel, split.X_test, problem.K.centers) @ solution.coefficients.numpy()
         if not classes:
             return rmse(values, split.y_test)
         found = values.argmax(1) if values.shape[1] > 1 else values[:, 0] > 0

@@ -12,16 +12,17 @@ import torch
 
 import gyrfalcon as gf
 from gyrfalcon.solvers import (
-    EarlyStopping,
+    Direct,
+    KernelCG,
     LeastSquares,
+    NuMethod,
     NystromPath,
+    Nytro,
     Solution,
-    direct,
-    kernel_cg,
-    nu_method,
+    Solver,
+    SpectralCutoff,
     nystrom_path,
-    nytro,
-    spectral_cutoff,
+    solve,
 )
 
 from . import THREADS, machine, report, synthetic
@@ -65,7 +66,7 @@ def run(quick: bool) -> None:
     found: dict[str, Any] = {}
     path: Callable[..., NystromPath] = lambda **how: nystrom_path(problem(), sizes=SIZES, penalties=PENALTIES, **how)  # noqa: E731
     calls: dict[str, Callable[[], Any]] = {
-        "one direct solve": lambda: direct(problem()),
+        "one direct solve": lambda: solve(problem(), Direct()),
         "path, hold-out": path,
         "path, five folds": lambda: path(validation=5),
     }
@@ -94,21 +95,24 @@ def run(quick: bool) -> None:
     few = m // 4
     print(f"\nFilters, m = {few}, hold-out: steps, the chosen one, CPU s, RMSE")
     filters = []
-    rule = EarlyStopping(max_iterations=100 if quick else 200)
-    for name, solve in {
-        "nytro": lambda p: nytro(p, rule),
-        "nu_method": lambda p: nu_method(p, rule),
-        "kernel_cg": lambda p: kernel_cg(p, rule),
-        "spectral_cutoff": spectral_cutoff,
-    }.items():
+    most = 100 if quick else 200
+    solvers: tuple[Solver[Any], ...] = (
+        Nytro(max_iterations=most),
+        NuMethod(max_iterations=most),
+        KernelCG(max_iterations=most),
+        SpectralCutoff(),
+    )
+    for solver in solvers:
         less = problem(0.0).at(C=data.X[shuffled[:few]])
         began = time.process_time()
-        solution = solve(less)
+        solution = solve(less, solver)
         cpu, steps = time.process_time() - began, solution.record.path
         assert steps is not None
         error = _test_error(solution, data, shuffled[:few])
-        filters.append({"name": name, "steps": len(steps.steps) - 1, "chosen": steps.chosen, "cpu": cpu, "rmse": error})
-        print(f"{name:>16} {len(steps.steps) - 1:5} {steps.chosen:5} {cpu:7.2f} {error:7.4f}", flush=True)
+        filters.append(
+            {"name": solver.name, "steps": len(steps.steps) - 1, "chosen": steps.chosen, "cpu": cpu, "rmse": error}
+        )
+        print(f"{solver.name:>16} {len(steps.steps) - 1:5} {steps.chosen:5} {cpu:7.2f} {error:7.4f}", flush=True)
 
     content = {
         "costs": [asdict(c) for c in costs],

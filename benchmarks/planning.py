@@ -14,7 +14,7 @@ import torch
 import gyrfalcon as gf
 from gyrfalcon import data
 from gyrfalcon.datasets import trips
-from gyrfalcon.solvers import LeastSquares
+from gyrfalcon.solvers import Falkon, LeastSquares, solve
 
 from . import THREADS, machine, report, stream
 from .process import in_fresh_process, peak_beyond
@@ -149,7 +149,7 @@ def _points(case: Case) -> tuple[Array, Array]:
 def _solve(kernel: gf.kernels.Kernel, points: Any, y: Array, m: int) -> None:
     C = gf.centers.select("uniform", kernel, points, m, random=np.random.default_rng(0))
     problem = LeastSquares(gf.KernelMatrix(kernel, points, C), torch.from_numpy(y[:, None]), PENALTY)
-    gf.solvers.falkon(problem, tolerance=0.0, max_iterations=ITERATIONS)
+    solve(problem, Falkon(tolerance=0.0, max_iterations=ITERATIONS))
 
 
 _LEGEND = (

@@ -12,7 +12,7 @@ import torch
 from scipy.linalg import eigh
 
 import gyrfalcon as gf
-from gyrfalcon.solvers import LeastSquares, Solution, falkon
+from gyrfalcon.solvers import Falkon, LeastSquares, Solution, solve
 
 from . import THREADS, machine, report, synthetic
 from .plain_falkon import plain_falkon
@@ -148,9 +148,7 @@ def _errors(task: Task, penalty: float, dtype: Any) -> list[float]:
                 centers=C,
                 penalty=penalty,
                 fit_intercept=False,
-                solver="falkon",
-                tolerance=0.0,
-                max_iterations=count,
+                solver=Falkon(tolerance=0.0, max_iterations=count),
             )
             .fit(X, y)
             .predict(X_test),
@@ -167,7 +165,7 @@ def measure_time(task: Task, settings: Settings) -> dict[str, Any]:
     def ours() -> Solution:
         K = gf.KernelMatrix(task.kernel, X, C)
         problem = LeastSquares(K, torch.from_numpy(y[:, None]), TIMED_PENALTY)
-        return falkon(problem, tolerance=0.0, max_iterations=TIMED_ITERATIONS)
+        return solve(problem, Falkon(tolerance=0.0, max_iterations=TIMED_ITERATIONS))
 
     def plain() -> dict[int, Array]:
         return plain_falkon(task.kernel, X, C, y, TIMED_PENALTY, (TIMED_ITERATIONS,))

@@ -15,7 +15,7 @@ from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 
 import gyrfalcon as gf
-from gyrfalcon.solvers import LeastSquares, direct
+from gyrfalcon.solvers import LeastSquares, solve
 
 from . import THREADS, machine, report, synthetic
 from .process import in_fresh_process, peak_beyond
@@ -185,7 +185,7 @@ def _fits(settings: Settings) -> tuple[dict[str, Callable[[], Callable[[Array], 
     def solved() -> Callable[[Array], Array]:
         features = ours.fit(data.X)
         targets = torch.from_numpy(data.y[:, None])
-        solution = direct(LeastSquares(features.matrix(data.X), targets, PENALTY, intercept=True))
+        solution = solve(LeastSquares(features.matrix(data.X), targets, PENALTY, intercept=True), "direct")
         beta, b = solution.coefficients.numpy().astype(np.float32), solution.intercept.numpy()
         return lambda X: features.matrix(X) @ beta + b
 

@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 import gyrfalcon as gf
 from gyrfalcon.losses import Exponential, Logistic, Loss, Simplex, Squared
-from gyrfalcon.solvers import EarlyStopping, LeastSquares, Risk, Step, direct, newton, sgd
+from gyrfalcon.solvers import SGD, Direct, EarlyStopping, LeastSquares, Newton, Risk, Step, solve
 
 from . import machine, report, simplex_figures
 
@@ -165,8 +165,15 @@ def _along_epochs(loss: Loss, margin: float, settings: Settings) -> tuple[list[i
             found.append(data.judge(step.solution()[0], loss))
             return False
 
-        rule = EarlyStopping(validation=None, max_iterations=settings.epochs)
-        sgd(data.risk(loss, PENALTY), rule, step=STEPS[loss.name], batch_size=settings.rows, callback=judge)
+        descent = SGD(
+            EarlyStopping(validation=None),
+            max_iterations=settings.epochs,
+            step=STEPS[loss.name],
+            decay=0.0,
+            batch_size=settings.rows,
+            averaging=None,
+        )
+        solve(data.risk(loss, PENALTY), descent, callback=judge)
         pairs.append(found)
     return list(range(1, settings.epochs + 1)), np.array(pairs)
 
@@ -183,7 +190,7 @@ def _along_sizes(loss: Loss, margin: float, settings: Settings) -> tuple[list[in
             data = _Data.hard(n, (margin, margin), settings.test_rows, seed)
             risk = data.risk(loss, PENALTIES[loss.name])
             squares = LeastSquares(risk.K, risk.Y, risk.penalty)
-            solution = direct(squares) if isinstance(loss, Squared) else newton(risk)
+            solution = solve(squares, Direct()) if isinstance(loss, Squared) else solve(risk, Newton())
             found.append(data.judge(solution.coefficients, loss))
         pairs.append(found)
     return list(settings.sizes), np.array(pairs)
@@ -199,7 +206,7 @@ def _rate(alpha: float, settings: Settings) -> Rate:
             X_test, y_test = points(random.random(settings.test_rows) ** (1 / alpha), random)
             K = gf.KernelMatrix("linear", torch.from_numpy(X), torch.eye(2, dtype=torch.float64))
             risk = Risk(K, torch.from_numpy(CODING.encode(y)), SOFT_PENALTY, Logistic())
-            found.append(np.mean(CODING.decode(X_test @ newton(risk).coefficients.numpy()) != y_test))
+            found.append(np.mean(CODING.decode(X_test @ solve(risk, Newton()).coefficients.numpy()) != y_test))
         errors.append(float(np.mean(found)))
     fit = Line.through(np.log(settings.soft_sizes), np.log(np.maximum(errors, 1e-12)))
     return Rate(alpha, list(settings.soft_sizes), errors, fit)

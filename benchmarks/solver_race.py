@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,17 +13,19 @@ from threadpoolctl import threadpool_limits
 import gyrfalcon as gf
 from gyrfalcon.losses import Squared
 from gyrfalcon.solvers import (
+    SGD,
+    Direct,
     EarlyStopping,
+    EigenPro,
+    Exact,
+    Falkon,
     LeastSquares,
+    Nytro,
     Risk,
     Solution,
+    Solver,
     Step,
-    direct,
-    eigenpro,
-    exact,
-    falkon,
-    nytro,
-    sgd,
+    solve,
 )
 
 from . import machine, report
@@ -74,7 +76,7 @@ def run(quick: bool) -> None:
     )
     rows: list[Row] = []
     for centers in (min(CENTERS, n // 3), n):
-        names = NO_FACTORS if centers > 10_000 else tuple(SOLVERS)
+        names = NO_FACTORS if centers > 10_000 else SOLVERS
         group = [in_fresh_process(_measure, name, n, centers) for name in names]
         goal = next((row.end.accuracy for row in group if row.solver == "direct"), max(r.end.accuracy for r in group))
         for row in group:
@@ -114,7 +116,7 @@ def _measure(name: str, n: int, centers: int) -> Row:
     problem = LeastSquares(K, Y, PENALTY if name == "falkon" else 0.0)
     with threadpool_limits(1):
         clock = _Clock(K, data)
-        solution, extra = peak_beyond(lambda: SOLVERS[name](problem, clock))
+        solution, extra = peak_beyond(lambda: _solve(name, problem, clock))
         clock.note(solution.coefficients)
     return Row(name, centers, clock.moments, extra)
 
@@ -124,7 +126,7 @@ class _Clock:
 
     def __init__(self, K: gf.KernelMatrix, data: Split):
         self._truth = data.y_test
-        self._K = gf.KernelMatrix(K.kernel, torch.from_numpy(data.X_test), K.C, cache=False)
+        self._K = gf.KernelMatrix(K.kernel, torch.from_numpy(data.X_test), K.centers, cache=False)
         self.moments: list[Moment] = []
         self._began = time.process_time()
 
@@ -139,18 +141,24 @@ class _Clock:
         return False
 
 
-def _stopped(name: str) -> EarlyStopping:
-    return EarlyStopping(validation=None, max_iterations=ITERATIONS[name])
+SOLVERS = ("direct", "falkon", "eigenpro", "nytro", "sgd")
 
 
-def _risk(problem: LeastSquares) -> Risk:
-    return Risk(problem.K, problem.Y, problem.penalty, Squared())
+def _solve(name: str, problem: LeastSquares, clock: _Clock) -> Solution:
+    solver = _solver(name, problem)
+    if isinstance(solver, SGD):
+        return solve(Risk(problem.K, problem.Y, problem.penalty, Squared()), solver, callback=clock)
+    return solve(problem, solver, callback=clock if solver.traits.iterates else None)
 
 
-SOLVERS: dict[str, Callable[[LeastSquares, _Clock], Solution]] = {
-    "direct": lambda problem, clock: exact(problem) if problem.K.C is problem.K.X else direct(problem),
-    "falkon": lambda problem, clock: falkon(problem, max_iterations=ITERATIONS["falkon"], callback=clock),
-    "eigenpro": lambda problem, clock: eigenpro(problem, max_iterations=ITERATIONS["eigenpro"], callback=clock),
-    "nytro": lambda problem, clock: nytro(problem, _stopped("nytro"), callback=clock),
-    "sgd": lambda problem, clock: sgd(_risk(problem), _stopped("sgd"), decay=0.25, batch_size=32, callback=clock),
-}
+def _solver(name: str, problem: LeastSquares) -> Solver[Any]:
+    if name == "direct":
+        return Exact() if problem.K.symmetric else Direct()
+    most, all_rows = ITERATIONS[name], EarlyStopping(validation=None)
+    if name == "falkon":
+        return Falkon(max_iterations=most)
+    if name == "eigenpro":
+        return EigenPro(max_iterations=most)
+    if name == "nytro":
+        return Nytro(all_rows, max_iterations=most)
+    return SGD(all_rows, max_iterations=most, step=None, decay=0.25, batch_size=32, averaging=None)

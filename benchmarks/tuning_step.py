@@ -49,8 +49,8 @@ class Clock:
 class Clocked(gf.KernelMatrix):
     """A kernel matrix that tells a clock what its products take."""
 
-    def __init__(self, K: gf.KernelMatrix, clock: Clock):
-        super().__init__(K.kernel, K.X, K.C, memory_budget=K.memory_budget, cache=False)
+    def __init__(self, K: gf.KernelMatrix, X: Array, clock: Clock):
+        super().__init__(K.kernel, X, K.centers, memory_budget=K.memory_budget, cache=False)
         self._clock = clock
 
     def __matmul__(self, V: Any) -> Any:
@@ -82,13 +82,14 @@ class Recorder:
 class Step:
     """An evaluation that can be made again and again, from where the one before it left the method."""
 
+    X: Array
     problem: LeastSquares
     method: Stochastic
     best: Clock | None = None
 
     def __call__(self) -> None:
         clock = Clock()
-        problem = dataclasses.replace(self.problem, K=Clocked(self.problem.K, clock))
+        problem = dataclasses.replace(self.problem, K=Clocked(self.problem.K, self.X, clock))
         method = copy.deepcopy(self.method)
         began = time.perf_counter()
         Proposed().evaluate(problem, method)
@@ -127,12 +128,13 @@ def run() -> None:
     report.write_json(report.FOLDER / "tuning_step.json", {"machine": described, **content})
 
 
-def _problem() -> LeastSquares:
+def _problem() -> tuple[Array, LeastSquares]:
+    """The points, and the problem on them."""
     X, y, _, _ = synthetic.oblique(ROWS, 0, np.float32, d=FEATURES)
     y = (y - y.mean()) / y.std()
     kernel = gf.kernels.Gaussian([datasets.median_distance(X)] * FEATURES)
     K = gf.KernelMatrix(kernel, X, X[:CENTERS].copy(), cache=False)
-    return LeastSquares(K, torch.from_numpy(y[:, None]), penalty=1 / ROWS)
+    return X, LeastSquares(K, torch.from_numpy(y[:, None]), penalty=1 / ROWS)
 
 
 def _tune(start: LeastSquares, method: Any, steps: int) -> gf.tuning.Tuned:
@@ -143,16 +145,16 @@ def _tune(start: LeastSquares, method: Any, steps: int) -> gf.tuning.Tuned:
 
 def _peak() -> int:
     machine.set_threads()
-    start = _problem()
+    _, start = _problem()
     return peak_beyond(lambda: _tune(start, Stochastic(probes=PROBES), 1))[1]
 
 
 def _race() -> tuple[Race, list[Clock]]:
     machine.set_threads()
     recorder = Recorder(Stochastic(probes=PROBES))
-    start = _problem()
+    X, start = _problem()
     _tune(start, recorder, STEPS)
-    steps = [Step(*seen) for seen in recorder.seen[1:]]
+    steps = [Step(X, *seen) for seen in recorder.seen[1:]]
     V = torch.randn(CENTERS, COLUMNS, generator=torch.Generator().manual_seed(0))
     product = partial(start.K.gram_mv, V, dtype=torch.float64)
     contenders = [timed("gram_mv", product, 1e9), *(timed(f"step {i}", step, 1e9) for i, step in enumerate(steps, 2))]

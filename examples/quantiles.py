@@ -16,7 +16,12 @@ levels = [0.05, 0.25, 0.5, 0.75, 0.95]
 bands = []
 for level in levels:
     model = gf.KernelRegressor(
-        "gaussian", length_scale=1.0, loss=gf.losses.Quantile(level), n_centers=60, max_iterations=40, random_state=0
+        "gaussian",
+        length_scale=1.0,
+        loss=gf.losses.Quantile(level),
+        n_centers=60,
+        solver=gf.solvers.SGD(max_iterations=40),
+        random_state=0,
     ).fit(x[:, None], y)
     bands.append(model.predict(at[:, None]))
     print(f"{(y < model.predict(x[:, None])).mean():.1%} of the rows lie below the quantile {level}")
