@@ -26,15 +26,9 @@ KERNEL = gf.kernels.Gaussian(1.5)
 @pytest.mark.parametrize("solver", ["direct", "falkon"])
 def test_squared_loss_is_ridge_regression_on_codes(coding, weighted, intercept, solver):
     weights = random.integers(0, 3, 240).astype(float) if weighted else None
+    solver = gf.solvers.Falkon(tolerance=1e-12, max_iterations=300) if solver == "falkon" else solver
     model = gf.KernelClassifier(
-        KERNEL,
-        centers=C,
-        penalty=1e-4,
-        coding=coding,
-        solver=solver,
-        fit_intercept=intercept,
-        tolerance=1e-12,
-        max_iterations=300,
+        KERNEL, centers=C, penalty=1e-4, coding=coding, solver=solver, fit_intercept=intercept
     ).fit(X, FOUR, weights)
     classes, indices = np.unique(FOUR, return_inverse=True)
     codes = {"one-hot": OneHot, "simplex": Simplex}[coding](4)
@@ -47,16 +41,21 @@ def test_squared_loss_is_ridge_regression_on_codes(coding, weighted, intercept, 
 @pytest.mark.parametrize("labels", [TWO, FOUR], ids=["two", "four"])
 def test_logistic_loss_with_a_linear_kernel_is_logistic_regression(labels):
     penalty = 1e-2
-    ours = gf.KernelClassifier(gf.kernels.Linear(), loss="logistic", penalty=penalty, tolerance=1e-9).fit(X, labels)
+    newton = gf.solvers.Newton(tolerance=1e-9)
+    ours = gf.KernelClassifier(gf.kernels.Linear(), loss="logistic", penalty=penalty, solver=newton).fit(X, labels)
     theirs = LogisticRegression(C=1 / (2 * penalty * len(X)), tol=1e-10, max_iter=10_000).fit(X, labels)
     np.testing.assert_allclose(ours.predict_proba(NEW), theirs.predict_proba(NEW), atol=2e-5)
     np.testing.assert_array_equal(ours.classes_, theirs.classes_)
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic", "softmax", "exponential"])
-@pytest.mark.parametrize("coding", ["one-hot", "simplex"])
+@pytest.mark.parametrize("coding", ["auto", "one-hot", "simplex"])
 @pytest.mark.parametrize("labels", [TWO, FOUR], ids=["two", "four"])
 def test_probabilities_decisions_and_predictions_agree(loss, coding, labels):
+    if (loss, coding) == ("softmax", "simplex") or (loss == "exponential" and coding == "one-hot" and labels is FOUR):
+        with pytest.raises(ValueError, match=f"coding='{coding}' does not go with loss='{loss}'"):
+            gf.KernelClassifier(loss=loss, coding=coding, penalty=1e-3).fit(X, labels)
+        return
     model = gf.KernelClassifier(loss=loss, coding=coding, penalty=1e-3).fit(X, labels)
     probabilities, decisions = model.predict_proba(NEW), model.decision_function(NEW)
     assert (probabilities >= 0).all()
@@ -129,6 +128,40 @@ def test_labels_of_rows_without_weight_do_not_matter():
     np.testing.assert_allclose(model.predict_proba(NEW), left.predict_proba(NEW), atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("loss", "coding", "expected"),
+    [
+        ("squared", "one-hot", OneHot),
+        ("logistic", "one-hot", OneHot),
+        ("softmax", "one-hot", OneHot),
+        ("squared", "simplex", Simplex),
+        ("logistic", "simplex", Simplex),
+        ("hinge", "simplex", Simplex),
+        ("exponential", "simplex", Simplex),
+    ],
+)
+def test_auto_is_the_coding_that_goes_with_the_loss(loss, coding, expected):
+    """The coding asked for is the one taken; "auto" is one-hot wherever that goes with the loss, and simplex else."""
+    settings = {"loss": loss, "penalty": 1e-3, "centers": C, "random_state": 0}
+    asked = gf.KernelClassifier(KERNEL, coding=coding, **settings).fit(X, FOUR)
+    assert isinstance(asked._targets.coding, expected)
+    assert asked.coefficients_.shape == (len(C), 4 if expected is OneHot else 3)
+    automatic = gf.KernelClassifier(KERNEL, **settings).fit(X, FOUR)
+    own = Simplex if loss in ("hinge", "exponential") else OneHot
+    assert isinstance(automatic._targets.coding, own)
+    if own is expected:
+        np.testing.assert_array_equal(automatic.coefficients_, asked.coefficients_)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "exponential"])
+def test_margins_of_several_classes_refuse_one_hot_codes(loss):
+    with pytest.raises(ValueError, match=f"coding='one-hot' does not go with loss='{loss}'"):
+        gf.KernelClassifier(loss=loss, coding="one-hot", penalty=1e-3).fit(X, FOUR)
+    settings = {"loss": loss, "penalty": 1e-3, "centers": C, "random_state": 0}
+    two = [gf.KernelClassifier(KERNEL, coding=coding, **settings).fit(X, TWO) for coding in ("one-hot", "auto")]
+    np.testing.assert_array_equal(*(model.decision_function(NEW) for model in two))
+
+
 def test_warm_start_needs_the_same_classes_and_fewer_steps():
     model = gf.KernelClassifier(loss="logistic", warm_start=True, penalty=1e-5).fit(X, FOUR)
     first = model.n_iter_
@@ -139,7 +172,11 @@ def test_warm_start_needs_the_same_classes_and_fewer_steps():
 
 def test_early_stopping_watches_the_loss():
     model = gf.KernelClassifier(
-        gf.kernels.Gaussian(0.7), solver="falkon", penalty=1e-9, early_stopping=True, tolerance=0.0, random_state=0
+        gf.kernels.Gaussian(0.7),
+        solver=gf.solvers.Falkon(tolerance=0.0),
+        penalty=1e-9,
+        early_stopping=True,
+        random_state=0,
     ).fit(X, FOUR)
     errors = model.record_.validation_errors
     assert len(errors) == model.n_iter_

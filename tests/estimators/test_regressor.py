@@ -25,6 +25,13 @@ def dense(points, centers):
     return np.exp(-0.5 * (gap**2).sum(-1))
 
 
+def solver_of(name, tolerance, max_iterations=100):
+    """The solver of that name, with these settings if it iterates."""
+    if not hasattr(gf.solvers.SOLVERS.get(name), "max_iterations"):
+        return name
+    return gf.solvers.SOLVERS[name](tolerance=tolerance, max_iterations=max_iterations)
+
+
 @pytest.mark.parametrize("solver", ["direct", "falkon", "newton", "auto"])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("intercept", [False, True])
@@ -34,10 +41,9 @@ def test_nystrom_predictions_are_those_of_the_dense_minimiser(solver, weighted, 
         GAUSSIAN,
         centers=C,
         penalty=1e-4,
-        solver=solver,
+        # The tolerance of Falkon is one of the objective, which is a square.
+        solver=solver_of(solver, 1e-14 if solver == "falkon" else 1e-10, 300),
         fit_intercept=intercept,
-        tolerance=1e-14 if solver == "falkon" else 1e-10,  # of the objective, which is a square
-        max_iterations=300,
     ).fit(X, Y, weights)
     beta, offset = nystrom(dense(X, C), dense(C, C), Y, 1e-4, weights, intercept)
     expected = dense(NEW, C) @ beta + offset
@@ -81,7 +87,12 @@ def test_deviation_with_centers_is_that_of_the_projected_process(solver):
     weights = random.uniform(0.5, 2, len(X))
     total, penalty = weights.sum(), 1e-3
     model = gf.KernelRegressor(
-        GAUSSIAN, centers=C, penalty=penalty, solver=solver, fit_intercept=False, uncertainty=True, tolerance=1e-9
+        GAUSSIAN,
+        centers=C,
+        penalty=penalty,
+        solver=solver_of(solver, 1e-9),
+        fit_intercept=False,
+        uncertainty=True,
     ).fit(X, Y, weights)
     K, Kmm, k = dense(X, C), dense(C, C), dense(NEW, C)
     B = K.T @ (weights[:, None] * K) + penalty * total * Kmm
@@ -165,7 +176,10 @@ def test_targets_of_any_scale(factor, dtype):
 def test_early_stopping_keeps_the_best_iterate():
     y = Y[:, 0] + random.normal(size=len(X))
     model = gf.KernelRegressor(
-        gf.kernels.Gaussian(0.3), penalty=1e-9, solver="falkon", early_stopping=True, patience=3, tolerance=0.0
+        gf.kernels.Gaussian(0.3),
+        penalty=1e-9,
+        solver=gf.solvers.Falkon(tolerance=0.0),
+        early_stopping=gf.solvers.EarlyStopping(validation=0.1, patience=3, tolerance=0.0),
     )
     X_val = random.uniform(-2, 2, (200, 3)) * [1.0, 10.0, 0.1]
     y_val = np.sin(2 * X_val[:, 0]) + 3
@@ -177,14 +191,16 @@ def test_early_stopping_keeps_the_best_iterate():
 
 
 def test_validation_part_is_set_aside():
-    model = gf.KernelRegressor(solver="falkon", early_stopping=True, validation_fraction=0.3, random_state=0)
+    stopping = gf.solvers.EarlyStopping(validation=0.3)
+    model = gf.KernelRegressor(solver="falkon", early_stopping=stopping, random_state=0)
     model.fit(X, Y)
     assert len(model.record_.validation_errors) == model.n_iter_
     assert len(model.centers_) == 210
 
 
 def test_warm_start_takes_fewer_iterations():
-    model = gf.KernelRegressor(GAUSSIAN, centers=C, penalty=1e-6, solver="falkon", warm_start=True, tolerance=1e-8)
+    falkon = gf.solvers.Falkon(tolerance=1e-8)
+    model = gf.KernelRegressor(GAUSSIAN, centers=C, penalty=1e-6, solver=falkon, warm_start=True)
     first = model.fit(X, Y).n_iter_
     centers = model.centers_
     second = model.fit(X, Y + 1e-6).n_iter_

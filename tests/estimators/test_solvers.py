@@ -9,7 +9,7 @@ import gyrfalcon as gf
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-STOPPED_EARLY = ["kernel_cg", "nu_method", "nytro", "sgd"]
+STOPPED_EARLY = ["kernel_cg", "nu_method", "nytro", "sgd", "spectral_cutoff"]
 
 
 def waves(n=400, noise=0.3, seed=0):
@@ -90,33 +90,70 @@ def test_eigenpro_where_all_rows_are_centres(weighted, times):
     X, y = np.tile(X, (times, 1)), np.tile(y, times)
     weights = np.random.default_rng(1).uniform(0.5, 2.0, len(X)) if weighted else None
     settings = {"kernel": gf.kernels.Laplacian(2.0), "penalty": 1e-2, "random_state": 0}
-    model = gf.KernelRegressor(solver="eigenpro", tolerance=1e-6, max_iterations=300, **settings).fit(X, y, weights)
+    eigenpro = gf.solvers.EigenPro(tolerance=1e-6, max_iterations=300)
+    model = gf.KernelRegressor(solver=eigenpro, **settings).fit(X, y, weights)
     exact = gf.KernelRegressor(solver="exact", **settings).fit(X, y, weights)
     assert model.record_.converged
     np.testing.assert_allclose(model.predict(X), exact.predict(X), atol=1e-3)
 
 
-@pytest.mark.parametrize("solver", ["eigenpro", "kernel_cg", "nu_method", "nytro", "sgd"])
-def test_the_seed_reaches_the_solver(solver):
-    X, y, _ = waves(300)
-    settings = {"kernel": gf.kernels.Laplacian(2.0), "centers": X[:50], "solver": solver, "max_iterations": 5}
-    first, again, other = (gf.KernelRegressor(**settings, random_state=seed).fit(X, y) for seed in (1, 1, 2))
+DRAWING = ["eigenpro", "kernel_cg", "nu_method", "nytro", "sgd", "spectral_cutoff"]
+
+
+def assert_the_seed_counts(first, again, other):
     np.testing.assert_array_equal(first.coefficients_, again.coefficients_)
-    if solver in ("eigenpro", "sgd"):
+    if first.record_.solver in ("eigenpro", "sgd"):
         assert not np.array_equal(first.coefficients_, other.coefficients_)
     else:  # it decides the rows that are held out, which the model is fitted to as well
         assert first.record_.path.errors != other.record_.path.errors
 
 
-@pytest.mark.parametrize("loss", [gf.losses.Quantile(0.9), gf.losses.Robust()])
-def test_early_stopping_goes_by_the_loss_itself(loss):
+@pytest.mark.parametrize("solver", DRAWING)
+def test_the_seed_reaches_the_solver(solver):
+    X, y, _ = waves(300)
+    settings = {"kernel": gf.kernels.Laplacian(2.0), "centers": X[:50], "solver": solver}
+    assert_the_seed_counts(*(gf.KernelRegressor(**settings, random_state=seed).fit(X, y) for seed in (1, 1, 2)))
+
+
+@pytest.mark.parametrize("solver", DRAWING)
+def test_a_solver_with_settings_has_a_seed_of_its_own(solver):
+    X, y, _ = waves(300)
+    kind = gf.solvers.SOLVERS[solver]
+    few = {"max_iterations": 5} if hasattr(kind, "max_iterations") else {"max_components": 5}
+    settings = {"kernel": gf.kernels.Laplacian(2.0), "centers": X[:50]}
+    assert_the_seed_counts(
+        *(
+            gf.KernelRegressor(**settings, solver=kind(**few, random_state=own), random_state=seed).fit(X, y)
+            for seed, own in ((1, 1), (2, 1), (1, 2))
+        )
+    )
+
+
+STOPPING = gf.solvers.EarlyStopping(validation=0.1, patience=3, tolerance=0.0)
+
+
+@pytest.mark.parametrize(
+    ("loss", "how"),
+    [
+        (gf.losses.Robust(), {"early_stopping": STOPPING}),
+        # Solvers of losses with kinks hold out rows themselves, or none: then the last iterate is the model.
+        (
+            gf.losses.Quantile(0.9),
+            {"solver": gf.solvers.SGD(stopping=gf.solvers.EarlyStopping(validation=None), max_iterations=5, step=0.1)},
+        ),
+    ],
+    ids=["robust", "quantile"],
+)
+def test_validation_errors_are_means_of_the_loss_itself(loss, how):
     X, y, _ = waves(400, noise=1.0)
     model = gf.KernelRegressor(
-        gf.kernels.Gaussian(1.0), loss=loss, penalty=1e-6, n_centers=60, early_stopping=True, patience=3, random_state=0
+        gf.kernels.Gaussian(1.0), loss=loss, penalty=1e-6, n_centers=60, random_state=0, **how
     ).fit(X[:300], y[:300], X_val=X[300:], y_val=y[300:])
     value = loss.value(torch.from_numpy(model.predict(X[300:]))[:, None], torch.from_numpy(y[300:])[:, None])
-    assert len(model.record_.validation_errors) > 1
-    np.testing.assert_allclose(min(model.record_.validation_errors), float(value.mean()), rtol=1e-9)
+    errors = model.record_.validation_errors
+    assert len(errors) > 1
+    reached = min(errors) if "early_stopping" in how else errors[-1]
+    np.testing.assert_allclose(reached, float(value.mean()), rtol=1e-9)
 
 
 def test_deviations_do_not_depend_on_the_solver_or_on_how_many_outputs_there_are():
