@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import sparse
 
-from gyrfalcon.arrays import as_points
+from gyrfalcon.data.points import as_points
 from gyrfalcon.centers import distinct
 
 pytestmark = pytest.mark.usefixtures("one_thread")

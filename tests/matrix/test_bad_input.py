@@ -241,11 +241,11 @@ def test_functions_that_return_something_else():
 def test_rows():
     K = gf.KernelMatrix("rbf", GOOD)
     with pytest.raises(ValueError, match="step"):
-        K.rows(slice(0, 6, 2))
+        K.block(slice(0, 6, 2))
     with pytest.raises(IndexError):
-        K.rows(6)
+        K.block(6)
     with pytest.raises(TypeError):
-        K.rows(1.5)
+        K.block(1.5)
 
 
 def test_gradients():

@@ -324,7 +324,7 @@ def test_plan():
     assert kept.engine == "cached"
     assert relative_error(results[2], results[0]) <= TOLERANCE[np.float64]
     wide = gf.KernelMatrix(Gaussian(1.0), _parts(X.astype(np.float32)), X[:3].astype(np.float32))
-    wide.X.chunk_rows = lambda budget=None: 10
+    wide._X.values.chunk_rows = lambda budget=None: 10
     assert wide.widened().engine == "dask"
     assert gf.KernelMatrix(Gaussian(1.0), _parts(X), X[:3], engine="streamed").engine == "streamed"
 

@@ -185,7 +185,7 @@ def test_entries_are_differentiable():
 
     def entries(X, C, scale):
         K = gf.KernelMatrix(Gaussian(scale) + Mapped(Linear(1.0), [[1.0, 2.0]]), X, C)
-        return K.to_dense(), K.rows(slice(1, 3)), K.rows(-1), K.diag()
+        return K.to_dense(), K.block(slice(1, 3)), K.block(-1), K.diag()
 
     assert torch.autograd.gradcheck(entries, (X, C, scale))
 

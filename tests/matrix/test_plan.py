@@ -138,7 +138,7 @@ def test_nothing_is_cached_unless_planned():
 def test_cached_entries_belong_to_the_caller():
     K = gf.KernelMatrix("rbf", _points(10, 2), cache=True)
     expected = [K @ np.ones(10) for _ in range(2)][1]
-    for entries in (K.to_dense(), K.rows(slice(0, 4)), K.rows(2), K.T.to_dense()):
+    for entries in (K.to_dense(), K.block(slice(0, 4)), K.block(2), K.T.to_dense()):
         entries[...] = np.nan
     np.testing.assert_array_equal(K @ np.ones(10), expected)
 
@@ -190,7 +190,7 @@ def test_kinds_of_results(X, C, V, scale, kind, engine, cache):
         for result in (K @ vectors, K @ vectors[:, 0], K.T @ rows, rows.T @ K, vectors.T @ K.T, K.gram_mv(vectors)):
             assert isinstance(result, kind)
     if V is not TENSOR:
-        for result in (K.to_dense(), K.rows(0), K.diag(), K.gram()):
+        for result in (K.to_dense(), K.block(0), K.diag(), K.gram()):
             assert isinstance(result, kind)
 
 

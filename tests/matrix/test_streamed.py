@@ -77,7 +77,7 @@ def test_small_blocks_in_turn_do_not_read_again_and_again():
     K = gf.KernelMatrix(Gaussian(1.0), Chunked(X, 128, passes), X[:5])
     D = dense(Gaussian(1.0), X, X[:5])
     for start in range(0, 400, 10):
-        assert relative_error(K.rows(slice(start, start + 10)), D[start : start + 10]) <= TOLERANCE[np.float64]
+        assert relative_error(K.block(slice(start, start + 10)), D[start : start + 10]) <= TOLERANCE[np.float64]
     assert len(passes) == 4
 
 
@@ -145,7 +145,7 @@ def test_widened_are_the_rounded_points_in_float64():
     wide = gf.KernelMatrix(Gaussian(1.0), Chunked(X, 16), C).widened()
     assert wide.engine == "streamed"
     assert relative_error(wide.to_dense(), dense(Gaussian(1.0), X, C)) <= TOLERANCE[np.float64]
-    some = gf.KernelMatrix(Gaussian(1.0), Chunked(X, 16), C).widened(slice(20, 30))
+    some = gf.KernelMatrix(Gaussian(1.0), Chunked(X, 16), C).rows(slice(20, 30)).widened()
     assert relative_error(some.to_dense(), dense(Gaussian(1.0), X, C)[20:30]) <= TOLERANCE[np.float64]
 
 

@@ -76,8 +76,8 @@ class Comparison:
         K, D, n = self.K, self.D, len(self.D)
         self.compare("to_dense", K.to_dense(), D)
         self.compare("T.to_dense", K.T.to_dense(), D.T)
-        self.compare("rows of a slice", K.rows(slice(2, 11)), D[2:11])
-        self.compare("rows past the end", K.rows(slice(-3, n + 9)), D[-3 : n + 9])
+        self.compare("rows of a slice", K.block(slice(2, 11)), D[2:11])
+        self.compare("rows past the end", K.block(slice(-3, n + 9)), D[-3 : n + 9])
         if n:
-            self.compare("last row", K.rows(-1), D[-1])
+            self.compare("last row", K.block(-1), D[-1])
         self.compare("diag", K.diag(), D.diagonal())

@@ -92,7 +92,7 @@ def test_solutions_are_those_of_separate_solves(weighted, intercept):
     path = random_feature_path(posed(matrix, Y, 0.0, w, intercept), sizes=SIZES, penalties=PENALTIES)
     for size in SIZES:
         for penalty in PENALTIES:
-            few = gf.KernelMatrix(matrix.kernel, X, matrix.C[:size])
+            few = gf.KernelMatrix(matrix.kernel, X, matrix.centers[:size])
             alone, found = direct(posed(few, Y, penalty, w, intercept)), path.solution(size, penalty)
             assert gap(found.coefficients.numpy(), alone.coefficients.numpy()) <= 1e-8
             assert gap(found.coefficients.numpy(), ridge(Z[:, :size], Y, penalty, w, intercept)[0]) <= 1e-8
@@ -122,9 +122,9 @@ def test_another_amplitude_is_another_penalty():
     X, Y, _ = data()
     matrix = features(X).matrix(X)
     path = random_feature_path(posed(matrix, Y), sizes=SIZES, penalties=PENALTIES)
-    louder = gf.KernelMatrix(gf.kernels.Fourier(amplitude=20**-0.5), X, matrix.C[:20])
+    louder = gf.KernelMatrix(gf.kernels.Fourier(amplitude=20**-0.5), X, matrix.centers[:20])
     one, other = path.solution(20, 1e-4), direct(posed(louder, Y, 1e-4 * 80 / 20))
-    few = gf.KernelMatrix(matrix.kernel, X, matrix.C[:20])
+    few = gf.KernelMatrix(matrix.kernel, X, matrix.centers[:20])
     np.testing.assert_allclose(few @ one.coefficients.numpy(), louder @ other.coefficients.numpy(), atol=1e-10)
 
 

@@ -288,7 +288,7 @@ def test_length_scales_of_features_have_no_derivative_on_sparse_points():
 def repeated(problem, weights):
     """Rows as many times as their weights say."""
     K, counts = problem.K, torch.from_numpy(weights)
-    matrix = KernelMatrix(K.kernel, K.X.repeat_interleave(counts, 0), K.C)
+    matrix = KernelMatrix(K.kernel, K._X.values.repeat_interleave(counts, 0), K.centers)
     return LeastSquares(matrix, problem.Y.repeat_interleave(counts, 0), problem.penalty)
 
 

@@ -22,7 +22,7 @@ def pose(kernel, penalty=1e-2):
 def numbers(problem):
     """All that may have been tuned."""
     parameters = [np.ravel(value) for value in problem.K.kernel.parameters().values()]
-    return np.concatenate([[problem.penalty], *parameters, problem.K.C.numpy().ravel()])
+    return np.concatenate([[problem.penalty], *parameters, problem.K.centers.numpy().ravel()])
 
 
 ROUND_TRIPS = {
@@ -46,7 +46,7 @@ def test_parameters_read_what_they_were_made_of(kernel, centers, per_feature):
         assert found.parameters()[name] == pytest.approx(np.asarray(value), rel=1e-14)
     assert (C is not None) == centers
     if centers:
-        np.testing.assert_allclose(C, problem.K.C, rtol=1e-14)
+        np.testing.assert_allclose(C, problem.K.centers, rtol=1e-14)
     assert numbers(parameters.at(parameters.start)) == pytest.approx(numbers(problem), rel=1e-14)
     assert (parameters.low <= parameters.start).all()
     assert (parameters.start <= parameters.high).all()

@@ -228,7 +228,7 @@ def test_float32_points(objective, weighted):
 @pytest.mark.parametrize("kernel", [gk.Gaussian(1.2), KERNELS["sum"]], ids=["gaussian", "sum"])
 def test_sparse_points(objective, kernel):
     dense = problem_of("sum", weighted=True)
-    X, C = (torch.where(points.abs() > 0.4, points, 0.0).numpy() for points in (dense.K.X, dense.K.C))
+    X, C = (torch.where(points.abs() > 0.4, points, 0.0).numpy() for points in (dense.K._X.values, dense.K.centers))
     full, thin = (
         dataclasses.replace(dense, K=KernelMatrix(kernel, give(X), give(C)))
         for give in (torch.from_numpy, sparse.csr_array)

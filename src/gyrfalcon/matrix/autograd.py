@@ -1,4 +1,4 @@
-"""Derivatives of Σᵢⱼ aᵢⱼ k(xᵢ, cⱼ) by PyTorch, with memory that does not grow with n·m: K is made again, block by block."""
+"""Derivatives of Σᵢⱼ aᵢⱼ k(xᵢ, cⱼ) by PyTorch: K is made again, block by block, so memory does not grow with n·m."""
 
 from __future__ import annotations
 
@@ -42,6 +42,11 @@ def parameters(kernel: Kernel, device: torch.device) -> dict[str, Tensor]:
         name: value if isinstance(value, Tensor) else torch.tensor(value, dtype=torch.float64, device=device)
         for name, value in kernel.parameters().items()
     }
+
+
+def dense_block(kernel: Kernel, X: Tensor, C: Tensor) -> Tensor:
+    """k(X, C) of dense points."""
+    return kernel.block(X, C)
 
 
 def sums(

@@ -1,4 +1,4 @@
-"""What products and derivatives of a KernelMatrix are to PyTorch's record of operations, and to those who ask for them."""
+"""Products of a KernelMatrix on PyTorch's record of operations, and derivatives for those who ask for them."""
 
 from __future__ import annotations
 

@@ -89,14 +89,14 @@ class KernelMatrix:
             raise ValueError(
                 "C must be in memory: give centres, such as X.take(indices) or those of gyrfalcon.centers.select"
             )
-        if isinstance(engine, str) and engine not in ENGINES:
+        if engine is not None and engine not in ENGINES and not callable(engine):
             raise ValueError(f"engine must be one of {ENGINES}, a callable or None, got {engine!r}")
         self._wish, self._cache_wish = engine, cache
         self.devices = None if devices is None else as_devices(devices)
         if devices is not None and self.device.type != "cpu":
             raise ValueError(f"devices takes points in main memory, got X on {self.device}: move it with .cpu()")
         self.memory_budget = default_budget(self.device) if memory_budget is None else _bytes(memory_budget)
-        self._tensors = isinstance(self._X.values, Tensor) or isinstance(self._C.values, Tensor)
+        self._tensors = any(isinstance(given, Tensor) for given in (X, C, self._X.values, self._C.values))
         self._begin()
         self._current()
 
@@ -155,6 +155,10 @@ class KernelMatrix:
         """
         if isinstance(index, slice):
             index = self._row_range(index)
+        else:
+            index = np.asarray(index)
+            if index.ndim != 1 or index.dtype.kind not in "iu":
+                raise TypeError(f"index must be a slice or a vector of integers, got {index!r}")
         points = self._X.rows(index)
         return self._relative(
             X=points.to(self.device) if self.streamed and not points.streamed else points, memory_budget=memory_budget
@@ -444,16 +448,19 @@ class KernelMatrix:
 
     # Entries.
 
-    def block(self, rows: slice) -> Any:
-        """Some rows of K, written down.
+    def block(self, index: slice | int) -> Any:
+        """The rows of K that a slice or an integer names, written down.
 
         >>> import numpy as np, gyrfalcon as gf
         >>> gf.KernelMatrix("linear", np.array([[1.0], [2.0], [3.0]])).block(slice(1, 3))
         array([[2., 4., 6.],
                [3., 6., 9.]])
         """
-        named = self._row_range(rows)
-        return self._out(self._block(named.start, named.stop))
+        if isinstance(index, slice):
+            named = self._row_range(index)
+            return self._out(self._block(named.start, named.stop))
+        at = range(self.shape[0])[index]
+        return self._out(self._block(at, at + 1)[0])
 
     def wide_block(self, rows: slice) -> Array:
         """Some rows of K in float64, whatever the type of X, as an array in main memory.
@@ -582,7 +589,7 @@ class KernelMatrix:
         return derivative.gradients(self, rows, derivative.dense_weights(weights, rows, self), wanted)
 
     def slopes(self, coefficients: Any, rows: slice = slice(None)) -> Tensor:
-        """∇fₖ(xᵢ) for f = Σⱼ coefficientsⱼ k(·, cⱼ) at some rows, of shape (rows, outputs, features); dense points only.
+        """∇fₖ(xᵢ) for f = Σⱼ coefficientsⱼ k(·, cⱼ) at some rows, of shape (rows, outputs, features), of dense points.
 
         >>> import numpy as np, gyrfalcon as gf
         >>> gf.KernelMatrix("linear", np.array([[1.0, 0.0]])).slopes(np.array([[2.0]])).tolist()

@@ -12,7 +12,7 @@ from gyrfalcon.kernels import Kernel, Mapped, RadialKernel
 from gyrfalcon.kernels.base import as_tensor
 from gyrfalcon.kernels.distances import squared_distances
 
-from .autograd import Weights, sums
+from .autograd import Weights, dense_block, sums
 
 
 def slopes(kernel: Kernel, X: Dense, C: Dense, beta: Tensor) -> Tensor:
@@ -25,7 +25,7 @@ def slopes(kernel: Kernel, X: Dense, C: Dense, beta: Tensor) -> Tensor:
     wanted = [True, False, *(False for _ in kernel.parameters())]
     ones = torch.ones(len(points), 1, dtype=points.dtype, device=points.device)
     columns = [
-        sums(kernel, points, centers, Kernel.block, Weights(ones, b[:, None]), wanted, max(1, len(points)))[0]
+        sums(kernel, points, centers, dense_block, Weights(ones, b[:, None]), wanted, max(1, len(points)))[0]
         for b in beta.T
     ]
     return torch.stack([column for column in columns if column is not None], 1)

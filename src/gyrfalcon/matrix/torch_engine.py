@@ -46,4 +46,4 @@ class TorchEngine(Engine):
 
     def derivatives(self, rows: slice, weights: Weights, wanted: list[bool]) -> list[Tensor | None]:
         step = self.block_rows(min(BLOCK_BYTES, self.budget // TAPE_BLOCKS))
-        return autograd.sums(self.kernel, self.X[rows], self.C, Kernel.block, weights, wanted, step)
+        return autograd.sums(self.kernel, self.X[rows], self.C, autograd.dense_block, weights, wanted, step)
