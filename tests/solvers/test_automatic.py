@@ -7,7 +7,7 @@ import torch
 from gyrfalcon import KernelMatrix
 from gyrfalcon.kernels import Gaussian
 from gyrfalcon.losses import LOSSES
-from gyrfalcon.solvers import LeastSquares, Risk, automatic, choose
+from gyrfalcon.solvers import Direct, Exact, Falkon, LeastSquares, Newton, Risk, choice, choose, solve
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -24,7 +24,7 @@ def test_smooth_losses_go_to_newton_and_those_with_kinks_to_stochastic_gradients
     for name, loss in LOSSES.items():
         Y = {"softmax": torch.eye(2).repeat(2, 1)}.get(name, torch.ones(4, 1)).double()
         solver, reason = choose(Risk(K, Y, 1e-3, loss))
-        assert solver == ("newton" if loss.smooth else "sgd")
+        assert solver.name == ("newton" if loss.smooth else "sgd")
         assert name in reason
 
 
@@ -43,15 +43,15 @@ def test_smooth_losses_go_to_newton_and_those_with_kinks_to_stochastic_gradients
 )
 def test_clear_cases(shape, solver):
     found, reason = choose(problem(**shape))
-    assert found == solver
+    assert found.name == solver
     assert reason
 
 
-@pytest.mark.parametrize("cost", [automatic.direct_seconds, lambda p: automatic.falkon_seconds(p, 100)])
+@pytest.mark.parametrize("cost", [choice.direct_seconds, lambda p: choice.falkon_seconds(p, 100)])
 @pytest.mark.parametrize("grown", [{"n": 20_000}, {"m": 2000}, {"d": 20}, {"t": 20}])
 def test_more_work_never_costs_less(cost, grown):
     base = {"n": 10_000, "m": 1000, "d": 10, "t": 2}
-    if "d" in grown and cost is not automatic.direct_seconds:
+    if "d" in grown and cost is not choice.direct_seconds:
         pytest.skip("more features make fewer iterations")
     assert cost(problem(**{**base, **grown})) >= cost(problem(**base))
 
@@ -59,7 +59,7 @@ def test_more_work_never_costs_less(cost, grown):
 def test_more_outputs_and_smaller_penalties_favour_the_direct_solver():
     def ratio(**more):
         case = problem(20_000, 500, **more)
-        return automatic.falkon_seconds(case, 100) / automatic.direct_seconds(case)
+        return choice.falkon_seconds(case, 100) / choice.direct_seconds(case)
 
     assert ratio(t=20) > ratio(t=1)
     assert ratio(penalty=1e-9) > ratio(penalty=1e-3)
@@ -71,14 +71,14 @@ def test_the_choice_is_solved_and_told():
     K = KernelMatrix(Gaussian(), X, X[:50])
     least_squares = LeastSquares(K, torch.from_numpy(np.sin(X[:, :1])), 1e-6)
     answers = {
-        name: automatic.solve(least_squares, name, tolerance=tolerance, max_iterations=500).coefficients
-        for name, tolerance in (("direct", 0.0), ("falkon", 1e-14), ("newton", 1e-10))
+        solver.name: solve(least_squares, solver).coefficients
+        for solver in (Direct(), Falkon(1e-14, 500), Newton(1e-10, 500))
     }
     for name, found in answers.items():
         gap = (K @ found.numpy()) - (K @ answers["direct"].numpy())
         assert np.abs(gap).max() < 1e-6, name
     with pytest.raises(ValueError, match="every distinct point"):
-        automatic.solve(least_squares, "exact", tolerance=0, max_iterations=1)
+        solve(least_squares, Exact())
     risk = Risk(K, torch.ones(400, 1, dtype=torch.float64), 1e-3, LOSSES["logistic"])
     with pytest.raises(ValueError, match="least squares only"):
-        automatic.solve(risk, "direct", tolerance=0, max_iterations=1)
+        solve(risk, Direct())

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
-from gyrfalcon.solvers.size_path import leading_solutions
+from gyrfalcon.solvers.paths.size_path import leading_solutions
 from scipy import sparse
 
 from gyrfalcon import KernelMatrix
