@@ -1,7 +1,7 @@
-"""performance.md from measurements: `python docs/performance.py`, with `--collect` from those that are now in report/.
+"""Write performance.md from measurements: `python docs/performance.py`.
 
-What is collected, docs/results/*.json, is in the repository, so that anyone can see where a number of the page or of
-README comes from, and a test that all three say the same.
+With `--collect`, new measurements are first copied from report/ to docs/results/*.json. These files are in the
+repository, so that anyone can see where a number on the page or in README comes from. A test checks that all three agree.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 DOCS = Path(__file__).parent
 REPORT = DOCS.parent / "report"
-DIGITS = 10  # significant ones: so many more than are shown that rounding twice is rounding once
+DIGITS = 10  # significant digits; many more than are shown, so that rounding twice does not change the page
 UNUSED = {
     "skipped",
     *("versions", "system", "load_average", "engine", "message", "parts", "rounds", "patience", "filters"),
@@ -34,9 +34,9 @@ UNUSED = {
 }
 HEAD = """# Performance
 
-Every number on this page was measured; the command below it measures it again, and the JSON files in `docs/results`
-hold what was found. Times of different tables are from different hours of a machine that others use too; within a
-table, contenders took turns, and it is said where the machine was not quiet.
+Every number on this page was measured. The command below each table repeats the measurement, and the JSON files in
+`docs/results` contain the results. Different tables were measured at different times on a shared machine. Within a
+table, the contenders took turns. A note says if other programs used the machine at the same time.
 """
 
 
@@ -66,10 +66,10 @@ def regressor(found: dict[str, Any]) -> str:
     n, m = found["settings"]["n"], found["settings"]["m"]
     head = table(["", "fit", "memory beyond the data", "test RMSE"], [])
     gains = [
-        f"In {dtype} that is {fit['speed']:.1f} times the speed and {fit['memory']:.1%} of the memory."
+        f"In {dtype}, this is {fit['speed']:.1f} times the speed and {fit['memory']:.1%} of the memory."
         for dtype, fit in found["fit"].items()
     ]
-    words = f"n = {n:,}, ten features, m = {m:,} centres; kernel, penalty and number of centres are the same for both."
+    words = f"n = {n:,}, ten features, m = {m:,} centers. Kernel, penalty and number of centers are the same for both."
     return f"{words}\n\n" + "\n".join([head, *regressor_rows(found)]) + "\n\n" + " ".join(gains)
 
 
@@ -87,8 +87,8 @@ def product(found: dict[str, Any]) -> str:
     ]
     head = ["", "ns per entry", "PyTorch / Gyrfalcon", "NumPy / Gyrfalcon", "of the roofline", "relative error"]
     words = (
-        "K(X, C) V without K, 2,000 centres, beside the fastest of several blocked ways to write it with PyTorch and\n"
-        "with NumPy. Ratios above one are in favour of Gyrfalcon."
+        "Products K(X, C) V without storing K, with 2,000 centers. PyTorch and NumPy stand for the fastest of several\n"
+        "blocked implementations with each. Ratios above one mean that Gyrfalcon is faster."
     )
     return f"{words}\n\n{table(head, rows)}"
 
@@ -119,15 +119,15 @@ def solver_race(found: dict[str, Any]) -> str:
                 size(row["extra_bytes"]),
             ]
         )
-    head = ["solver", "centres", "best accuracy", "CPU time to within 0.5 %", "memory"]
+    head = ["solver", "centers", "best accuracy", "CPU time to within 0.5 %", "memory"]
     return f"The same kernel, {found['n']:,} rows, ten classes.\n\n{table(head, rows)}"
 
 
 def paths(found: dict[str, Any]) -> str:
     rows = [[cost["name"], f"{cost['cpu']:.1f} s"] for cost in found["costs"]]
     words = (
-        f"All of {found['sizes']} numbers of centres, up to {found['m']:,}, each with {found['penalties']} penalties,\n"
-        f"for {found['n']:,} rows, cost {found['ratio']['cpu']:.2f} times what one direct solve does."
+        f"A path of {found['sizes']} numbers of centers, up to {found['m']:,}, with {found['penalties']} penalties\n"
+        f"each, for {found['n']:,} rows takes {found['ratio']['cpu']:.2f} times as long as one direct solve."
     )
     return f"{words}\n\n{table(['', 'CPU time'], rows)}"
 
@@ -142,15 +142,15 @@ def stream(found: dict[str, Any]) -> str:
         for row in [found["in_memory"], *found["streamed"]]
     ]
     head = ["rows of a Parquet file", "fit", "peak memory of the process"]
-    words = f"Nine features, 1,000 centres, float32; time grows as n to the power {found['slope']:.2f}."
+    words = f"Nine features, 1,000 centers, float32. The time grows as n to the power {found['slope']:.2f}."
     return f"{words}\n\n{table(head, rows)}"
 
 
 def sparse(found: dict[str, Any]) -> str:
     names = {
-        "gyrfalcon": "a product with K, never stored",
-        "SciPy, as asked": "SciPy: entries of K alone, without norms and product",
-        "SciPy, whole": "SciPy: all of it, in blocks",
+        "gyrfalcon": "Gyrfalcon: a product with K, which is never stored",
+        "SciPy, as asked": "SciPy: only the entries of K, without norms and product",
+        "SciPy, whole": "SciPy: the whole product, in blocks",
     }
     times = [[names[name], f"{seconds:.2f} s"] for name, seconds in found["seconds"].items()]
     rows = [[f"{int(features):,} features", size(count)] for features, count in found["extra_bytes"].items()]
@@ -162,7 +162,7 @@ def mnist(found: dict[str, Any]) -> str:
         [row["data"], row["method"], f"{row['m']:,}", f"{row['accuracy']:.2f} %", f"{row['published']:.2f} %"]
         for row in found["rows"]
     ]
-    return table(["data", "method", "centres", "accuracy", "published"], rows)
+    return table(["data", "method", "centers", "accuracy", "published"], rows)
 
 
 def tabular(found: dict[str, Any]) -> str:
@@ -173,11 +173,11 @@ def tabular(found: dict[str, Any]) -> str:
     ]
     better, timely = (sum(row[kind] for row in found["rows"]) for kind in ("better", "in_time"))
     return (
-        "Models as they come, with no argument, and the data as they are. Mean squared error over the variance of the\n"
-        "targets, or share of wrong classes, and time to fit.\n\n"
+        "All models have their default settings, and the data are not preprocessed. The table shows the mean squared\n"
+        "error over the variance of the targets, or the share of wrong classes, and the time to fit.\n\n"
         f"{table(['data', 'rows', 'Gyrfalcon', 'LightGBM', 'HistGradientBoosting'], rows)}\n\n"
-        f"No worse than the better of the two on {better} of {len(rows)}; within three times their mean time on "
-        f"{timely}."
+        f"Gyrfalcon is no worse than the better of the two on {better} of {len(rows)} tables. It takes at most\n"
+        f"three times their mean time on {timely}."
     )
 
 
@@ -189,23 +189,23 @@ def gpytorch(found: dict[str, Any]) -> str:
     ]
     settings = found["settings"]
     return (
-        f"The same kernel, one length scale per feature, tuned by each; {settings['centers']:,} centres beside "
-        f"{settings['sgpr']['inducing']:,} and {settings['svgp']['inducing']:,}\ninducing points. Root mean squared "
-        "error over the deviation of the targets, and time from rows to predictions.\n\n"
+        f"The same kernel, one length scale per feature, tuned by each; {settings['centers']:,} centers beside "
+        f"{settings['sgpr']['inducing']:,} and {settings['svgp']['inducing']:,}\ninducing points. The table shows the "
+        "root mean squared error over the standard deviation of the targets, and the time from rows to predictions.\n\n"
         f"{table(['data', 'rows', 'Gyrfalcon', 'SGPR', 'SVGP'], rows)}"
     )
 
 
 SECTIONS: dict[str, tuple[str, str, Callable[[dict[str, Any]], str]]] = {
-    "regressor": ("Ridge regression beside scikit-learn", "regressor", regressor),
+    "regressor": ("Ridge regression, compared with scikit-learn", "regressor", regressor),
     "product": ("Products", "product", product),
     "precision": ("float32", "precision", precision),
     "stream": ("Larger than memory", "stream", stream),
     "solver_race": ("Solvers", "solvers", solver_race),
-    "paths": ("All centres and penalties at once", "paths", paths),
-    "mnist": ("Images, beside published accuracies", "mnist", mnist),
+    "paths": ("All numbers of centers and penalties", "paths", paths),
+    "mnist": ("Images, compared with published accuracies", "mnist", mnist),
     "sparse": ("Sparse rows", "sparse", sparse),
-    "tabular": ("Tables, beside gradient boosting", "tabular", tabular),
+    "tabular": ("Tables, compared with gradient boosting", "tabular", tabular),
     "gpytorch": ("Sparse Gaussian processes in GPyTorch", "gpytorch", gpytorch),
 }
 
