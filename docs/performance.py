@@ -1,7 +1,7 @@
 """Write performance.md from measurements: `python docs/performance.py`.
 
 With `--collect`, new measurements are first copied from report/ to docs/results/*.json. These files are in the
-repository, so that anyone can see where a number on the page or in README comes from. A test checks that all three agree.
+repository, so that anyone can see where a number on the page or in README comes from. A test checks that they agree.
 """
 
 from __future__ import annotations
