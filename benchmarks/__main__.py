@@ -117,7 +117,7 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser(
         "gradient",
         parents=[quick],
-        help="derivatives in centres and length scales, beside the product and autograd",
+        help="derivatives in centers and length scales, beside the product and autograd",
     )
     commands.add_parser("memory", help="peak memory of a product with two million rows; time against n")
     commands.add_parser("sparse", help="sparse points with a million features, beside SciPy")
@@ -139,10 +139,10 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("tuning_step", help="memory and time of one step of tuning on half a million rows")
     commands.add_parser("tabular", parents=[quick], help="estimators as they come beside gradient boosting")
     commands.add_parser(
-        "paths", parents=[quick], help="all numbers of centres and penalties beside one direct solve; early stopping"
+        "paths", parents=[quick], help="all numbers of centers and penalties beside one direct solve; early stopping"
     )
     commands.add_parser("tiled", parents=[quick], help="Cholesky and LAUUM of a file, beside LAPACK in memory")
-    commands.add_parser("solvers", parents=[quick], help="falkon, eigenpro and direct solves with equal centres")
+    commands.add_parser("solvers", parents=[quick], help="falkon, eigenpro and direct solves with equal centers")
     commands.add_parser("sgd", parents=[quick], help=f"stochastic gradients beside published errors; {data}")
     commands.add_parser("simplex", parents=[quick], help="errors of simplex-coded classes under margins, as figures")
     commands.add_parser(

@@ -67,7 +67,7 @@ def run(quick: bool) -> None:
     described = machine.describe()
     print(
         machine.headline(described),
-        f"\nAdult (a9a): hinge loss, Gaussian kernel of length scale {LENGTH_SCALE:g}, all points are centres, "
+        f"\nAdult (a9a): hinge loss, Gaussian kernel of length scale {LENGTH_SCALE:g}, all points are centers, "
         f"float32, no penalty, a fifth of the rows held out, {THREADS} threads.\nSGM: one epoch, {GUESSES} steps, or "
         "decays of the step 1/4, tried at once; SIGM: steps 1/√n, or t^(-½)/4, the number of epochs chosen.\n"
         f"asked: at most the published error and its deviation, or {MARGIN} points if that is less; each number beside "

@@ -114,7 +114,7 @@ def run(quick: bool) -> None:
 
 
 def sizes(settings: Settings) -> Iterator[Size]:
-    """Those that are judged first, then by cost; no more centres than half the rows."""
+    """Those that are judged first, then by cost; no more centers than half the rows."""
     grid = itertools.product(settings.rows, settings.centers, settings.features, settings.outputs, settings.dtypes)
     made = (Size(*values) for values in grid)
     yield from sorted((s for s in made if 2 * s.m <= s.n), key=lambda s: (s.m != JUDGED_CENTERS, s.cost))

@@ -81,7 +81,7 @@ def torch_choices() -> list[Choice]:
         for rows in TORCH_ROWS
         for name, prepare in (
             ("mm with both norms folded in", partial(_torch_folded, False)),
-            ("mm with both norms folded in, centres laid out by feature", partial(_torch_folded, True)),
+            ("mm with both norms folded in, centers laid out by feature", partial(_torch_folded, True)),
             ("addmm with the norms of C as the added row", _torch_addmm),
         )
     ]

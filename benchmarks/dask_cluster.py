@@ -28,7 +28,7 @@ RATIO_TARGET, AGREEMENT_TARGET = 1.7, 1e-6
 
 @dataclass(frozen=True)
 class Fit:
-    """What a fit took: the solve alone, after rows were made and centres chosen. Workers are None for one in memory."""
+    """What a fit took: the solve alone, after rows were made and centers chosen. Workers are None for one in memory."""
 
     workers: int | None
     seconds: float
@@ -120,7 +120,7 @@ def _distance(found: Array, expected: Array) -> float:
 
 def _legend(n: int) -> str:
     return (
-        f"\nDask: {ITERATIONS} iterations of falkon with {CENTERS:,} centres, penalty {PENALTY:g}, on {n:,} made-up "
+        f"\nDask: {ITERATIONS} iterations of falkon with {CENTERS:,} centers, penalty {PENALTY:g}, on {n:,} made-up "
         f"taxi trips of {len(trips.LENGTH_SCALES)} features in float32. Workers are processes of one thread; they make "
         "the rows, and the client never has them. In memory: one thread as well.\n"
         "others: processor time that the rest of the machine took meanwhile; client: its peak memory, all included."

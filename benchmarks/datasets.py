@@ -1,4 +1,4 @@
-"""Real data sets from the folder that GYRFALCON_DATA names, split, capped and standardised."""
+"""Real data sets from the folder that GYRFALCON_DATA names, split, capped and standardized."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def standardized(split: Split, dtype: Any = np.float64) -> Split:
 
 
 def encoded(split: Split, dtype: Any = np.float64) -> Split:
-    """Standardised features and one column of ±1 for two classes, one-hot columns for more; y_test stays a column of
+    """Standardized features and one column of ±1 for two classes, one-hot columns for more; y_test stays a column of
     classes, counted from zero."""
     X, X_test = _standardize(split.X, split.X_test)
     classes, places = np.unique(np.concatenate([split.y, split.y_test]), return_inverse=True)

@@ -31,7 +31,7 @@ QUICK = dataclasses.replace(SETTINGS, rows=4_000, tuning_rows=1_024, numpy_rows=
 _TEXTS = {
     "million": "The kernel model sees every row; the matrix it works with would take 4 GB and is never stored.",
     "digits": "Probabilities come from the logistic loss, not from a calibration afterwards.",
-    "diabetes": "Few rows: every one is a centre and the model is exact. The deviation is that of a Gaussian process.",
+    "diabetes": "Few rows: every one is a center and the model is exact. The deviation is that of a Gaussian process.",
 }
 _FACTS = (
     "Each model is fitted in a fresh process with the same number of threads. Fit: wall time, the best of three where "

@@ -37,7 +37,7 @@ class Row:
 def run(quick: bool) -> None:
     described = machine.describe()
     n = 5000 if quick else 20_000
-    print(machine.headline(described), f"n = {n}, d = 100, 70 of them noise, 10 classes, {CENTERS} centres", sep="\n")
+    print(machine.headline(described), f"n = {n}, d = 100, 70 of them noise, 10 classes, {CENTERS} centers", sep="\n")
     rows = []
     for rotated in (False, True):
         for way in WAYS:

@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Theme:
-    """Okabe and Ito's colours, lighter on dark paper; shapes differ too, for those who see or print no colours."""
+    """Okabe and Ito's colors, lighter on dark paper; shapes differ too, for those who see or print no colors."""
 
     name: str
     paper: str
@@ -87,11 +87,11 @@ def draw(
     return Picture(paths["light"], paths["dark"], title, caption)
 
 
-def shades(*colours: str) -> Any:
-    """A colour map through the given colours."""
+def shades(*colors: str) -> Any:
+    """A color map through the given colors."""
     from matplotlib.colors import LinearSegmentedColormap
 
-    return LinearSegmentedColormap.from_list("shades", colours)
+    return LinearSegmentedColormap.from_list("shades", colors)
 
 
 def clean(panel: Any, theme: Theme, grid: str = "y") -> None:

@@ -24,7 +24,7 @@ Array = np.ndarray[Any, Any]
 SETS = ("uci_kin40k", "uci_protein", "uci_keggundirected")
 OURS, SGPR, SVGP = "gyrfalcon", "SGPR", "SVGP"
 TIME_TARGET = 1 / 5
-EQUAL = 1.005  # test errors differ by that much from one draw of the centres to the next
+EQUAL = 1.005  # test errors differ by that much from one draw of the centers to the next
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def legend(settings: Settings) -> str:
 
     return (
         "\nSparse Gaussian processes: float32, Gaussian kernel with one length scale per feature, features and targets "
-        f"standardised, {THREADS} threads; one run each, one after the other.\n"
+        f"standardized, {THREADS} threads; one run each, one after the other.\n"
         f"  {OURS}: KernelRegressor('gaussian', tune='auto', n_centers={settings.centers})\n"
         f"  {SGPR}: GPyTorch's InducingPointKernel, {said(settings.sgpr)}\n"
         f"  {SVGP}: GPyTorch's VariationalStrategy, {said(settings.svgp)}\n"

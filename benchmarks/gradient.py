@@ -1,4 +1,4 @@
-"""Derivatives in centres and length scales beside the product K @ V that they belong to, and beside autograd."""
+"""Derivatives in centers and length scales beside the product K @ V that they belong to, and beside autograd."""
 
 from __future__ import annotations
 

@@ -17,10 +17,10 @@ from .process import in_fresh_process, peak_beyond
 LENGTH_SCALE = 5.0
 PENALTY = 1e-6
 CENTERS = (100, 1000, 10000)
-SEEDS = {100: 5, 1000: 3, 10000: 1}  # draws of the centres: with few of them the accuracy depends on which
+SEEDS = {100: 5, 1000: 3, 10000: 1}  # draws of the centers: with few of them the accuracy depends on which
 EPOCHS = 10  # of EigenPro
-# What a method needs beside a number of centres, how far below the published accuracy it may be, and that accuracy in
-# percent by number of centres: table 2 of "Toward Large Kernel Models" (EigenPro 3), Laplacian kernel, σ = 5.
+# What a method needs beside a number of centers, how far below the published accuracy it may be, and that accuracy in
+# percent by number of centers: table 2 of "Toward Large Kernel Models" (EigenPro 3), Laplacian kernel, σ = 5.
 EIGENPRO = {"solver": gf.solvers.EigenPro(max_iterations=EPOCHS), "penalty": 0.0}
 METHODS: dict[str, tuple[dict[str, Any], float]] = {
     "falkon": ({}, 0.4),
@@ -43,7 +43,7 @@ class Row:
     data: str
     method: str
     m: int
-    accuracies: list[float]  # one for each draw of the centres
+    accuracies: list[float]  # one for each draw of the centers
     accuracy: float  # their mean
     published: float
     met: bool
@@ -118,9 +118,9 @@ def legend(penalty: float) -> str:
     draws = ", ".join(f"{seeds} at m = {m}" for m, seeds in SEEDS.items())
     return (
         f"\nMNIST: Laplacian kernel, length scale {LENGTH_SCALE:g}, pixels in [0, 1], float32, one-hot squared loss, m "
-        f"centres, no intercept, {THREADS} threads; each m in a fresh process. falkon: the solver that is chosen, "
-        f"penalty {penalty:g}, random centres; eigenpro: {EPOCHS} epochs, no penalty, random or k-means centres.\n"
-        f"Mean accuracy and best times over draws of the centres: {draws}; one each with --quick.\n"
+        f"centers, no intercept, {THREADS} threads; each m in a fresh process. falkon: the solver that is chosen, "
+        f"penalty {penalty:g}, random centers; eigenpro: {EPOCHS} epochs, no penalty, random or k-means centers.\n"
+        f"Mean accuracy and best times over draws of the centers: {draws}; one each with --quick.\n"
         "asked: the published accuracy less 0.4 (falkon) or 0.5 points (eigenpro), or better. memory: largest resident "
         "size during fit less that before."
     )

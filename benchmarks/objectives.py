@@ -221,13 +221,13 @@ def summary(rows: Sequence[Row]) -> str:
 
 def legend(settings: Settings) -> str:
     return (
-        f"\nObjectives: {settings.centers} centres, one length scale per feature and the penalty tuned together, exact "
+        f"\nObjectives: {settings.centers} centers, one length scale per feature and the penalty tuned together, exact "
         f"evaluation, Adam with rate {LEARNING_RATE}, at most {settings.steps} steps, stopped when the objective has "
         f"not fallen for 10.\nFrom random rows, the median distance and 1/n. At most {settings.rows:,} training and "
-        f"{settings.test_rows:,} test rows, standardised; targets of unit variance, ±1 or one-hot. Hold-out: "
+        f"{settings.test_rows:,} test rows, standardized; targets of unit variance, ±1 or one-hot. Hold-out: "
         f"{VALIDATION:.0%} of the rows.\nTest RMSE over the deviation of the targets, or share of mistakes in percent, "
         f"of the direct solution on all training rows: mean ± deviation over {settings.seeds} draws of rows and "
-        "centres; then steps taken and milliseconds a step on one thread."
+        "centers; then steps taken and milliseconds a step on one thread."
     )
 
 

@@ -1,4 +1,4 @@
-"""A path over centres and penalties beside one direct solve with all centres; test errors along it, and of filters."""
+"""A path over centers and penalties beside one direct solve with all centers; test errors along it, and of filters."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from gyrfalcon.solvers import (
 from . import THREADS, machine, report, synthetic
 from .timing import Others
 
-FULL, QUICK = (50_000, 2000), (5000, 300)  # rows and centres
+FULL, QUICK = (50_000, 2000), (5000, 300)  # rows and centers
 SIZES, PENALTIES = 50, 20
 TEST_ROWS = 10_000
 LENGTH_SCALE = 3.0
@@ -53,7 +53,7 @@ def run(quick: bool) -> None:
     n, m = QUICK if quick else FULL
     data = synthetic.oblique(n, TEST_ROWS, np.float64)
     print(
-        f"\nPaths: n = {n:,}, {m:,} centres, 10 features, float64, {THREADS} threads; the best of {ROUNDS} rounds.\n"
+        f"\nPaths: n = {n:,}, {m:,} centers, 10 features, float64, {THREADS} threads; the best of {ROUNDS} rounds.\n"
         f"Asked: {SIZES} sizes × {PENALTIES} penalties with a hold-out for at most {TARGET:g} times one direct solve.\n"
         f"{'':>28} {'CPU s':>8} {'wall s':>8} {'ratio':>6} {'ratio':>6}"
     )
@@ -90,7 +90,7 @@ def run(quick: bool) -> None:
         error = _test_error(chosen.solution(size, penalty), data, shuffled[:size])
         along.append({"size": size, "penalty": penalty, "test_rmse": error})
         print(f"{size:>7,} {penalty:9.1e} {error:7.4f}")
-    print(f"best: {chosen.best}, fewest centres within 1 %: {chosen.smallest()}")
+    print(f"best: {chosen.best}, fewest centers within 1 %: {chosen.smallest()}")
 
     few = m // 4
     print(f"\nFilters, m = {few}, hold-out: steps, the chosen one, CPU s, RMSE")

@@ -43,7 +43,7 @@ def run(out: Path = PICTURE) -> None:
         fits = content["fit"]
         _draw_bars(
             figure.add_subplot(grid[0, 1]),
-            f"Seconds to fit {settings['n']:,} rows, {settings['m']:,} centres",
+            f"Seconds to fit {settings['n']:,} rows, {settings['m']:,} centers",
             {dtype: fits[dtype]["seconds"] for dtype in fits},
             "{:.1f} s",
         )

@@ -153,7 +153,7 @@ def _solve(kernel: gf.kernels.Kernel, points: Any, y: Array, m: int) -> None:
 
 
 _LEGEND = (
-    f"\nPlan: predicted and measured, {ITERATIONS} iterations of falkon, penalty {PENALTY:g}, uniform centres, one "
+    f"\nPlan: predicted and measured, {ITERATIONS} iterations of falkon, penalty {PENALTY:g}, uniform centers, one "
     f"output, {THREADS} threads, a process for each prediction and each fit.\n"
     f"In memory: normal points. Parquet: made-up taxi trips, opening and every pass included, in the system's cache.\n"
     f"ratio: predicted over measured, close if within {CLOSE:.0%}; inside: whether measured is in the interval "

@@ -24,7 +24,7 @@ from .timing import Race, race, timed
 LENGTH_SCALE, PENALTY = 3.0, 1e-5
 ITERATIONS = 20
 SPEED_TARGET, MEMORY_TARGET, OVERHEAD_TARGET = 7.0, 1 / 6, 1.25
-EQUAL = 1.002  # test errors differ by that much from one draw of the centres to the next
+EQUAL = 1.002  # test errors differ by that much from one draw of the centers to the next
 DTYPES = ("float64", "float32")
 OURS, THEIRS = "gyrfalcon", "scikit-learn"
 

@@ -34,7 +34,7 @@ def product_figure(rows: Sequence[Row]) -> str:
             ratio = f"{row.ratio_torch:.{1 if row.ratio_torch >= 2 else 2}f}×"
             plot.note(row.d * 1.06, row.gyrfalcon_ns / 1.35, ratio, kind="ours")
     caption = (
-        f"K(X, C) @ v, Gaussian kernel, {rows[0].dtype}, {rows[0].m:,} centres; K is never stored. Numbers: how many "
+        f"K(X, C) @ v, Gaussian kernel, {rows[0].dtype}, {rows[0].m:,} centers; K is never stored. Numbers: how many "
         "times faster than PyTorch. Roofline: the entry's flops at this run's fastest torch.mm, plus one exponential."
     )
     keys = dict(reversed(_LINES.values())) | {"roofline": "soft dashed"}

@@ -24,7 +24,7 @@ MARGINS = (0.1, 0.2)
 ALPHAS = (0.5, 1.0, 1.5, 2.0, 2.5)
 WAVES, WIDTH = 100, 1.0  # random features, of a Gaussian kernel of that length scale
 PENALTY, SOFT_PENALTY = 1e-3, 1e-2  # of gradient descent; of the soft margin
-PENALTIES = {"squared": 1e-2, "logistic": 3e-3, "exponential": 3e-3}  # of the minimisers, by their curvature
+PENALTIES = {"squared": 1e-2, "logistic": 3e-3, "exponential": 3e-3}  # of the minimizers, by their curvature
 STEPS = {"squared": 0.25, "logistic": 2.0, "exponential": 0.5}  # of gradient descent
 STRAIGHT = 0.95  # R² of the logarithm of the 0-1 error against n, at least
 SLOPES = (-0.6, -0.25)  # in α: the seeds measured -0.35 and predict -0.5
@@ -122,7 +122,7 @@ def _run(settings: Settings) -> None:
     print("Gradient descent, by epochs; asked: the 0-1 error falls by a larger factor than the surrogate")
     by_epoch = _curves(settings, _along_epochs, lambda curve: curve.faster)
     print(
-        f"Minimisers, all points at the margin, by n; asked: R² of the log of the 0-1 error ≥ {STRAIGHT}, slope twice "
+        f"Minimizers, all points at the margin, by n; asked: R² of the log of the 0-1 error ≥ {STRAIGHT}, slope twice "
         "the surrogate's or more"
     )
     by_size = _curves(settings, _along_sizes, lambda curve: curve.exponential)
@@ -179,7 +179,7 @@ def _along_epochs(loss: Loss, margin: float, settings: Settings) -> tuple[list[i
 
 
 def _along_sizes(loss: Loss, margin: float, settings: Settings) -> tuple[list[int], Array]:
-    """Of the minimiser of the penalised risk, every point being at the margin.
+    """Of the minimizer of the penalized risk, every point being at the margin.
 
     Those further away are right sooner: a sum of exponentials, which is not one.
     """

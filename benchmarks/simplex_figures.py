@@ -40,13 +40,13 @@ def _curves(curves: list[Curve], unit: str) -> Any:
     page, panels = pyplot.subplots(2, len(names), figsize=(10, 6), sharex=True, squeeze=False, layout="constrained")
     for curve in curves:
         upper, lower = panels[:, names.index(curve.loss)]
-        colour = COLOURS[margins.index(curve.margin)]
-        upper.plot(curve.x, curve.surrogates, color=colour, label=f"margin {curve.margin:g}")
+        color = COLOURS[margins.index(curve.margin)]
+        upper.plot(curve.x, curve.surrogates, color=color, label=f"margin {curve.margin:g}")
         errors = np.array(curve.errors)
-        lower.plot(curve.x, np.where(errors > 0, errors, np.nan), color=colour)
+        lower.plot(curve.x, np.where(errors > 0, errors, np.nan), color=color)
         if unit == "n":
             fitted = np.exp(curve.errors_line.offset + curve.errors_line.slope * np.array(curve.x))
-            lower.plot(curve.x, fitted, ":", color=colour, label=f"{curve.errors_line.slope:.3f}·n")
+            lower.plot(curve.x, fitted, ":", color=color, label=f"{curve.errors_line.slope:.3f}·n")
             lower.legend()
         upper.set_title(curve.loss)
         lower.set_xlabel(unit)
@@ -64,10 +64,10 @@ def _rates(rates: list[Rate], trend: Line) -> Any:
     from matplotlib import pyplot
 
     page, panel = pyplot.subplots(figsize=(7, 5), layout="constrained")
-    for rate, colour in zip(rates, COLOURS, strict=True):
-        panel.loglog(rate.sizes, rate.errors, "o", color=colour, label=f"α = {rate.alpha:g}: {rate.line.slope:.2f}")
+    for rate, color in zip(rates, COLOURS, strict=True):
+        panel.loglog(rate.sizes, rate.errors, "o", color=color, label=f"α = {rate.alpha:g}: {rate.line.slope:.2f}")
         fitted = np.exp(rate.line.offset) * np.array(rate.sizes, float) ** rate.line.slope
-        panel.loglog(rate.sizes, fitted, color=colour, linewidth=1)
+        panel.loglog(rate.sizes, fitted, color=color, linewidth=1)
     panel.set_xlabel("n")
     panel.set_ylabel("0-1 error, unseen points")
     panel.grid(alpha=0.3)

@@ -1,4 +1,4 @@
-"""CPU time to the accuracy of the direct solution, for equal kernels and centres, by every solver."""
+"""CPU time to the accuracy of the direct solution, for equal kernels and centers, by every solver."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ CENTERS = 2000
 PENALTY = 1e-7  # of falkon, which converges slowly without one; the others have none
 SHARE = 0.99  # of the direct solution's accuracy, that is to be reached
 POINT, SECONDS = 0.01, 8.0  # what eigenpro is to reach with CENTERS: accuracy below direct, CPU-seconds
-ALL_ACCURACY, ALL_SECONDS, ALL_BYTES = 0.81, 20.0, 0.6e9  # and with all points as centres
+ALL_ACCURACY, ALL_SECONDS, ALL_BYTES = 0.81, 20.0, 0.6e9  # and with all points as centers
 ITERATIONS = {"eigenpro": 10, "falkon": 40, "nytro": 150, "sgd": 10}
 NO_FACTORS = ("direct", "eigenpro", "sgd")  # the others factor k(C, C) as direct does, and then have yet to begin
-HEADER = f"{'centres':>8} {'solver':>9} {'accuracy':>9} {'CPU-s':>7} {'reached':>9} {'extra':>8}   asked"
+HEADER = f"{'centers':>8} {'solver':>9} {'accuracy':>9} {'CPU-s':>7} {'reached':>9} {'extra':>8}   asked"
 
 
 @dataclass(frozen=True)

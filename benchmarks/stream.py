@@ -110,11 +110,11 @@ def _solve(points: Any, y: Array) -> tuple[float, float]:
 
 def _legend() -> str:
     return (
-        f"\nStream: {CENTERS:,} uniform centres and {ITERATIONS} iterations of falkon, penalty {PENALTY:g}, on made-up "
+        f"\nStream: {CENTERS:,} uniform centers and {ITERATIONS} iterations of falkon, penalty {PENALTY:g}, on made-up "
         f"taxi trips of {len(trips.LENGTH_SCALES)} features in float32, {THREADS} threads, a process for each fit.\n"
-        "Streamed: opening the Parquet file, choosing centres and every pass included. In memory: reading is not.\n"
+        "Streamed: opening the Parquet file, choosing centers and every pass included. In memory: reading is not.\n"
         "passes: seconds of the right side and the iterations alone, whose slope is taken; the rest is opening, "
-        "centres and m × m work.\n"
+        "centers and m × m work.\n"
         "busy: processor time of the fit over that of its threads; others: what the rest of the machine took meanwhile."
     )
 

@@ -30,7 +30,7 @@ REGRESSION = (
 )
 CLASSIFICATION = ("usps", "letter", "magic", "a9a", "shuttle", "skin", "mnist")
 QUICK = ("uci_pumadyn32nm", "uci_pol", "magic")
-SEEDS = 3  # splits and draws of centres, for data of less than 100,000 rows
+SEEDS = 3  # splits and draws of centers, for data of less than 100,000 rows
 SHARE, FACTOR = 2 / 3, 3.0  # of the data sets to be as good on, and the time that may take
 
 

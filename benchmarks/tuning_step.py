@@ -167,7 +167,7 @@ def legend() -> str:
         f"\nTuning step: objective and gradient of Proposed with Stochastic(probes={PROBES}), n = {ROWS:,}, m = "
         f"{CENTERS:,}, d = {FEATURES}, float32, Gaussian kernel with one length scale per feature from the median "
         f"distance, penalty from 1/n, {THREADS} threads.\nThe points are those of Adam, rate {LEARNING_RATE}, on "
-        "penalty, length scales and centres."
+        "penalty, length scales and centers."
     )
 
 

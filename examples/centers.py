@@ -1,7 +1,7 @@
-"""How many centres are enough, and does it matter which: errors by number of centres and the rule that takes them."""
+"""Test error by the number of centers and by the rule that chooses them."""
 
 import numpy as np
-from look import GREY, QUICK, save
+from look import GRAY, QUICK, save
 from matplotlib import pyplot
 
 import gyrfalcon as gf
@@ -19,11 +19,11 @@ for rule in ("uniform", "kmeans", "pivoted"):
         ).fit(X[train], y[train])
         errors.append(np.sqrt(np.mean((model.predict(X[test]) - y[test]) ** 2)))
     pyplot.loglog(sizes, errors, "o-", label=rule)
-    print(f"{rule}: RMSE {errors[-1]:.3f} with {sizes[-1]} centres")
+    print(f"{rule}: RMSE {errors[-1]:.3f} with {sizes[-1]} centers")
 
-pyplot.axhline(0.1, color=GREY, linestyle=":")
-pyplot.text(sizes[0], 0.102, "the noise: nobody gets below", color=GREY, va="bottom")
-pyplot.xlabel("centres")
+pyplot.axhline(0.1, color=GRAY, linestyle=":")
+pyplot.text(sizes[0], 0.102, "the noise: nobody gets below", color=GRAY, va="bottom")
+pyplot.xlabel("centers")
 pyplot.ylabel("test RMSE")
 pyplot.xticks(sizes, map(str, sizes))
 pyplot.minorticks_off()

@@ -1,4 +1,4 @@
-"""Stopping early instead of a penalty: three iterations on the same problem, and where each is best."""
+"""Early stopping instead of a penalty: three iterative solvers on the same problem, and the best iterate of each."""
 
 import numpy as np
 import torch
@@ -21,8 +21,8 @@ for kind in (gf.solvers.Nytro, gf.solvers.NuMethod, gf.solvers.KernelCG):
     pyplot.plot(path.chosen, errors[path.chosen], "o", color=INK, markersize=5, zorder=3)
     print(f"{kind.__name__}: RMSE {errors[path.chosen]:.3f} after {path.chosen} passes over the rows")
 
-pyplot.xlabel("iterations, one pass over the rows each")
+pyplot.xlabel("iterations (one pass over the rows each)")
 pyplot.ylabel("validation RMSE")
-pyplot.title("Descent, momentum, conjugate gradients: one path at three speeds; dots are what is taken")
+pyplot.title("Gradient descent, momentum and conjugate gradients; dots mark the chosen iterates")
 pyplot.legend()
 save(__file__)

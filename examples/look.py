@@ -1,4 +1,4 @@
-"""How the figures of the examples look, and where they go: GYRFALCON_FIGURES, or the current folder."""
+"""The style of the figures, and where they are written: to GYRFALCON_FIGURES, or to the current folder."""
 
 import os
 from pathlib import Path
@@ -6,11 +6,11 @@ from pathlib import Path
 from matplotlib import pyplot
 
 QUICK = bool(os.environ.get("GYRFALCON_QUICK"))  # small sizes, to see that all still runs
-INK, GREY, ORANGE, BLUE, GREEN = "#222222", "#8c8c8c", "#d55e00", "#0072b2", "#009e73"
+INK, GRAY, ORANGE, BLUE, GREEN = "#222222", "#8c8c8c", "#d55e00", "#0072b2", "#009e73"
 
 pyplot.rcParams.update(
     {
-        "axes.prop_cycle": pyplot.cycler(color=[ORANGE, BLUE, GREEN, GREY]),
+        "axes.prop_cycle": pyplot.cycler(color=[ORANGE, BLUE, GREEN, GRAY]),
         "axes.spines.top": False,
         "axes.spines.right": False,
         "axes.titlelocation": "left",

@@ -1,4 +1,4 @@
-"""Every number of centres with every penalty, for little more than the price of one fit."""
+"""Every number of centers with every penalty, for little more than the cost of one fit."""
 
 import torch
 from look import QUICK, save
@@ -17,4 +17,4 @@ gf.solvers.plot_surface(path).set_title(f"{path.errors.size:,} models, one pass 
 save(__file__)
 
 size, penalty = path.smallest()
-print(f"{size} of {m} centres are within 1 % of the best error, at a penalty of {penalty:.0e}")
+print(f"{size} of {m} centers are within 1 % of the best error, at a penalty of {penalty:.0e}")

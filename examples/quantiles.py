@@ -1,4 +1,4 @@
-"""Bands without a bell curve: quantiles by stochastic gradients, where noise is skewed and grows."""
+"""Quantile regression by stochastic gradients, with noise that is skewed and grows."""
 
 import numpy as np
 from look import INK, ORANGE, QUICK, save

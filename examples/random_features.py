@@ -1,7 +1,7 @@
-"""Random features: the error of the kernel falls as one over the root of their number, lower if orthogonal."""
+"""The error of random features falls as one over the root of their number, and is lower if they are orthogonal."""
 
 import numpy as np
-from look import GREY, QUICK, save
+from look import GRAY, QUICK, save
 from matplotlib import pyplot
 
 import gyrfalcon as gf
@@ -23,7 +23,7 @@ for sampling in ("fourier", "structured", "orthogonal"):
     pyplot.loglog(sizes, errors, "o-", label=f'sampling="{sampling}"')
     print(f"{sampling}: the kernel is off by {errors[-1]:.4f} with {sizes[-1]} features")
 
-pyplot.loglog(sizes, 0.5 * np.sqrt(1 / np.array(sizes)), ":", color=GREY, label="∝ 1 / √D")
+pyplot.loglog(sizes, 0.5 * np.sqrt(1 / np.array(sizes)), ":", color=GRAY, label="∝ 1 / √D")
 pyplot.xlabel("D, random features")
 pyplot.ylabel("RMSE of the entries of K")
 pyplot.xticks(sizes, map(str, sizes))

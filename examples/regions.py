@@ -1,4 +1,4 @@
-"""Classes and how sure of them the model is: three arms of a spiral, by the softmax loss."""
+"""Probabilities of three classes, the arms of a spiral, with the softmax loss."""
 
 import numpy as np
 from look import BLUE, GREEN, ORANGE, QUICK, save

@@ -1,4 +1,4 @@
-"""Tuning by gradient, and what it finds out: five features matter, five are noise."""
+"""Tuning by gradient finds that five features matter and five are noise."""
 
 from look import QUICK, save
 from matplotlib import pyplot
@@ -13,7 +13,7 @@ _, (left, right) = pyplot.subplots(1, 2, width_ratios=(3, 2))
 gf.tuning.plot_trace(model, left)
 left.set_title("The objective falls")
 gf.tuning.plot_relevance(model, right)
-right.set_title("Features that are left")
+right.set_title("Relevance of the features")
 save(__file__)
 
 found = sorted(range(10), key=lambda j: -gf.tuning.relevance(model)[j])[:5]

@@ -1,7 +1,7 @@
-"""Learning from rows that come once and are not kept: the model after more and more of a stream."""
+"""Learning from rows that arrive once and are not kept: the model after more and more of a stream."""
 
 import numpy as np
-from look import GREY, ORANGE, QUICK, save
+from look import GRAY, ORANGE, QUICK, save
 from matplotlib import pyplot
 
 import gyrfalcon as gf
@@ -28,7 +28,7 @@ for count in counts:
     errors.append(np.sqrt(np.mean((fits[-1] - truth(at)) ** 2)))
 
 _, (left, right) = pyplot.subplots(1, 2, width_ratios=(3, 2))
-left.plot(at, truth(at), "--", color=GREY, linewidth=1, label="truth")
+left.plot(at, truth(at), "--", color=GRAY, linewidth=1, label="truth")
 for fit, count, alpha in zip(fits[::2], counts[::2], (0.3, 0.6, 1.0), strict=False):
     left.plot(at, fit, color=ORANGE, alpha=alpha, label=f"{200 * count:,} rows")
 left.legend(loc="lower left", fontsize=9)

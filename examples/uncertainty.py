@@ -1,7 +1,7 @@
-"""A fit that knows where it knows nothing: error bars that widen where there are no data."""
+"""Error bars that grow where there are no data."""
 
 import numpy as np
-from look import GREY, INK, ORANGE, QUICK, save
+from look import GRAY, INK, ORANGE, QUICK, save
 from matplotlib import pyplot
 
 import gyrfalcon as gf
@@ -22,10 +22,10 @@ mean, std = model.predict(at[:, None], return_std=True)
 
 for width, alpha in ((1.96, 0.15), (1.0, 0.2)):
     pyplot.fill_between(at, mean - width * std, mean + width * std, color=ORANGE, alpha=alpha, linewidth=0)
-pyplot.plot(at, truth(at), "--", color=GREY, linewidth=1, label="truth")
-pyplot.plot(at, mean, color=ORANGE, linewidth=2, label="mean, one and two deviations")
+pyplot.plot(at, truth(at), "--", color=GRAY, linewidth=1, label="truth")
+pyplot.plot(at, mean, color=ORANGE, linewidth=2, label="mean, one and two standard deviations")
 pyplot.plot(x, y, "o", color=INK, markersize=2.5)
-pyplot.title("KernelRegressor().fit(X, y): nothing set")
+pyplot.title("KernelRegressor().fit(X, y) with default settings")
 pyplot.legend(loc="lower left", ncols=2)
 pyplot.ylim(-3.4, 2.6)
 save(__file__)

@@ -28,7 +28,7 @@ def test_runs(script, tmp_path, monkeypatch, capsys):
         pyplot.close("all")  # what other tests have left open
         runpy.run_path(str(script), run_name="__main__")
         image = matplotlib.image.imread(figures / f"{script.stem}.png")
-    assert len(np.unique(image.reshape(-1, image.shape[-1]), axis=0)) > 20  # colours
+    assert len(np.unique(image.reshape(-1, image.shape[-1]), axis=0)) > 20  # colors
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == [f"{script.stem}.png"]
     assert capsys.readouterr().out.strip()
 

@@ -239,7 +239,7 @@ def test_tables_have_a_plan_in_each_place():
 @pytest.mark.usefixtures("given_rates")
 def test_plans_say_what_they_assume():
     plan = gf.plan(**SIZES, workers=8, devices=["cpu", "cpu"])
-    for words in ("8 machines like this one", "1.25 GB/s", "shared by cpu, cpu", "uniform centres"):
+    for words in ("8 machines like this one", "1.25 GB/s", "shared by cpu, cpu", "uniform centers"):
         assert words in str(plan)
     assert len(str(plan).split("\n")) == 4
     assert plan._repr_html_().startswith("<table><caption>falkon: 2,000,000 × 9 float32")

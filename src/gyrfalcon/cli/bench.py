@@ -100,7 +100,7 @@ def _product(name: str, d: int, rows: int) -> dict[str, Any]:
 
 
 def _fit(rows: int) -> dict[str, Any]:
-    """The same kernel, penalty and number of centres for both."""
+    """The same kernel, penalty and number of centers for both."""
     random = np.random.default_rng(0)
     X = random.normal(size=(rows + 2000, 10)).astype(np.float32)
     signal = np.sin(X[:, 0] + X[:, 1]) + 0.5 * X[:, 2] * X[:, 3] + np.tanh(X[:, 4])

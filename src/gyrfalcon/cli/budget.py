@@ -20,7 +20,7 @@ TUNING, FITTING = 0.4, 0.5  # shares of the time
 SHORT = 20.0  # seconds that are too few for tuning on as many rows as usual
 SHORT_ROWS = 1000
 QUICK = 5000  # rows times outputs that are fitted at once, whatever the machine
-FEWEST = 100  # centres
+FEWEST = 100  # centers
 PASSES = {"squared": 20, "logistic": 100}  # of falkon, and of newton to where predictions settle
 
 
@@ -38,7 +38,7 @@ def estimator_for(
 ) -> KernelEstimator:
     """The estimator whose tuning stops in time and whose planned fit takes no longer than the rest.
 
-    Classification has the logistic loss if there is time for it, else the squared loss; the number of centres is
+    Classification has the logistic loss if there is time for it, else the squared loss; the number of centers is
     halved until the plan fits.
     """
     outputs = 1 if task == TASKS[0] or classes == 2 else classes
@@ -59,10 +59,10 @@ def estimator_for(
             ).interval[1]
             if planned <= FITTING * seconds:
                 return _estimator(task, loss, given | {"n_centers": m})
-            if m <= FEWEST or loss != losses[-1]:  # fewer centres cost more than another loss does
+            if m <= FEWEST or loss != losses[-1]:  # fewer centers cost more than another loss does
                 break
             m = max(FEWEST, m // 2)
-    note(f"{m:,} centres may take {planned:.0f} s, longer than the time budget: give more time or fewer rows")
+    note(f"{m:,} centers may take {planned:.0f} s, longer than the time budget: give more time or fewer rows")
     return _estimator(task, loss, given | {"n_centers": m})
 
 

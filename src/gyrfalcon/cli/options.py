@@ -47,7 +47,7 @@ Budget = Annotated[
         "--time-budget",
         parser=seconds,
         metavar="DURATION",
-        help="How long tuning and fitting may take: 90, 60s, 5m, 1h. Centres and tuning are chosen to fit.",
+        help="How long tuning and fitting may take: 90, 60s, 5m, 1h. Centers and tuning are chosen to fit.",
     ),
 ]
 TestFraction = Annotated[

@@ -40,7 +40,7 @@ class Storage(StrEnum):
 def command(
     rows: Annotated[float, typer.Argument(min=1, help="Rows, such as 1e6.", show_default=False)],
     features: Annotated[int, typer.Argument(min=1, help="Features of a row.", show_default=False)],
-    centers: Annotated[float, typer.Argument(min=1, help="Centres, such as 1e4.", show_default=False)],
+    centers: Annotated[float, typer.Argument(min=1, help="Centers, such as 1e4.", show_default=False)],
     outputs: Annotated[int, typer.Option(min=1, help="Targets, or classes.")] = 1,
     iterations: Annotated[int, typer.Option(min=1, help="Iterations of falkon.")] = 20,
     kernel: Annotated[str, typer.Option(help="A name such as gaussian, laplacian or matern.")] = "gaussian",

@@ -15,7 +15,7 @@ MOST_NUMBERS = 1000  # length scales that are listed
 
 
 def summary(estimator: KernelEstimator) -> dict[str, Any]:
-    """Kernel, penalty, centres and how they were fitted."""
+    """Kernel, penalty, centers and how they were fitted."""
     record = estimator.record_
     facts = {
         "estimator": type(estimator).__name__,

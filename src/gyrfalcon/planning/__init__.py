@@ -1,4 +1,4 @@
-"""How long a fit will take and how much memory, before it is begun."""
+"""Predict how long a fit will take and how much memory it will need."""
 
 from __future__ import annotations
 
@@ -34,37 +34,37 @@ def plan(
     storage: str = "memory",
     memory_budget: float | None = None,
 ) -> FitPlan:
-    """Predict the time and the memory of a fit by falkon: n rows of d features, m centres, t outputs.
+    """Predict the time and the memory of a fit by falkon: n rows of d features, m centers, t outputs.
 
-    The rates come from miniature fits on this machine, with this d, t, type and kernel, which take a second or two the
-    first time. They are taken as seconds = a + b·n + c·n·m for a pass and b·m² + c·m³ for the factors, with the fastest
-    repetitions for the prediction and the usual ones for the interval around it: run it on a machine that is as busy as
-    it will be during the fit.
+    The rates are measured by miniature fits on this machine, with this d, t, type and kernel. This takes a second or
+    two the first time. The model is seconds = a + b·n + c·n·m for a pass and b·m² + c·m³ for the factors. The prediction
+    uses the fastest repetitions, and the interval uses the typical ones, so call this while the machine is as busy as it
+    will be during the fit.
 
     Parameters
     ----------
     n, d, m, t : int
-        Rows, features, centres (no more than rows), outputs. Whole numbers such as 1e9 will do.
+        The numbers of rows, features, centers (at most n) and outputs. Whole floats such as 1e9 are accepted.
     dtype : "float32" or "float64"
     kernel : Kernel or str
     iterations : int
-        Passes after the right side; falkon may stop earlier.
+        The number of iterations, with one pass each. Falkon may stop earlier.
     devices : list of str, optional
-        As for `KernelMatrix`: those of this machine that share the rows.
+        The devices of this machine that share the rows, as for `KernelMatrix`.
     workers : int
-        Machines like this one with an equal share of the rows each. Products are shared; choosing centres within a
-        share and vectors sent around are accounted for; factors are made by one of them.
+        The number of machines like this one, each with an equal share of the rows. Products are shared, and the factors
+        are computed by one machine. The prediction includes the time to choose centers and to send vectors.
     storage : "memory", "parquet", "feather" or "npy"
-        Where rows are during the fit. Reading is measured on a small file in the temporary directory.
+        Where the rows are during the fit. Reading is measured with a small file in the temporary directory.
     memory_budget : int, optional
-        As for `KernelMatrix`: a quarter of the free memory if not given.
+        In bytes, as for `KernelMatrix`; a quarter of the free memory by default.
 
     Examples
     --------
     >>> import gyrfalcon as gf
     >>> fit = gf.plan(1_000_000, 9, 1000, iterations=10)
     >>> print(fit)  # doctest: +ELLIPSIS
-    falkon: 1,000,000 × 9 float32 features in memory, 1,000 centres, 1 output, 10 iterations
+    falkon: 1,000,000 × 9 float32 features in memory, 1,000 centers, 1 output, 10 iterations
     time:    ..., between ... and ... (centers ..., factor ..., right side ..., iterations ...)
     memory:  ... MB at most (largest parts: ..., rows 36 MB, ...)
     assumed: ...
@@ -87,5 +87,5 @@ def plan(
         else as_count(memory_budget, "memory_budget"),
     )
     if setting.m > setting.n:
-        raise ValueError(f"m must be at most n, since centres are chosen among rows, got m={m!r} and n={n!r}")
+        raise ValueError(f"m must be at most n, since centers are chosen among rows, got m={m!r} and n={n!r}")
     return predict(setting)

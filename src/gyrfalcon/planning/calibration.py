@@ -1,4 +1,4 @@
-"""Rates of this machine, from a second or two of miniature fits."""
+"""Measure the rates of this machine with one or two seconds of miniature fits."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from .law import Law
 
 Array = np.ndarray[Any, Any]
 
-FEW_CENTERS, MANY_CENTERS = 512, 1024  # enough to tell what grows with m from what does not, and soon factored
+FEW_CENTERS, MANY_CENTERS = 512, 1024  # large enough to show what grows with m, small enough to factor fast
 FEW_ROWS, MOST_ROWS = 4096, 1 << 17
-PRODUCT_SECONDS = 0.025  # what a product with many rows is to take
-KEPT_BYTES = 1 << 25  # of a K that is kept: reading it is to mean reading memory
-PASSES, SHORT_PASSES = 2, 8  # in each miniature fit, and in the smallest: it tells what a pass costs to begin
-ROUNDS = 3  # repetitions that are wanted, if the machine is not so slow or busy that they take too long
-PATIENCE, LONGEST = 1.0, 2.5  # seconds after which no other one begins if the fastest are alike, and if they are not
-ALIKE = 1.1
-FILE_NUMBERS = 1 << 20  # in the file that is read
+PRODUCT_SECONDS = 0.025  # how long a product with many rows should take
+KEPT_BYTES = 1 << 25  # size of a K that is kept, large enough that it is read from memory and not from cache
+PASSES, SHORT_PASSES = 2, 8  # passes in each miniature fit, and in the smallest, which shows the fixed cost of a pass
+ROUNDS = 3  # repetitions, unless the machine is so slow or busy that they take too long
+PATIENCE, LONGEST = 1.0, 2.5  # seconds after which no repetition starts if the fastest agree, and if they do not
+ALIKE = 1.1  # ratio of two times up to which they agree
+FILE_NUMBERS = 1 << 20  # numbers in the file that is read
 PENALTY = 1e-6
 
 
 @dataclass(frozen=True)
 class Conditions:
-    """What rates depend on: everything but n, m, the iterations and the workers."""
+    """Everything that the rates depend on, which excludes n, m, the iterations and the workers."""
 
     d: int
     t: int
@@ -48,28 +48,28 @@ class Conditions:
     devices: tuple[str, ...] | None
     storage: str
     kept: bool
-    sampled: int  # rows to a centre, to precondition with
+    sampled: int  # rows per center that are sampled for the preconditioner
     threads: int
 
 
 @dataclass(frozen=True)
 class Rates:
-    """Laws of the parts of a fit, and the terms they take."""
+    """The laws of the parts of a fit; comments list the terms of each law."""
 
     centers: Law  # 1, n, m
     factor: Law  # m², m³
     right_side: Law  # 1, n, n·m
     product: Law  # 1, n, n·m
     precondition: Law  # 1, m²
-    filling: Law  # n·m, of a K that is kept
+    filling: Law  # n·m, for a K that is kept
     reading: Law  # n·d
-    reading_work: Law  # n·d, in seconds of processor time
-    seconds: float  # that the calibration took
+    reading_work: Law  # n·d, in CPU-seconds
+    seconds: float  # how long the calibration took
 
 
 @lru_cache(maxsize=64)
 def calibrate(conditions: Conditions) -> Rates:
-    """Measured once a process for the same conditions."""
+    """Measure the rates, once per process for the same conditions."""
     began = time.perf_counter()
     first = _MiniatureFit(conditions, FEW_ROWS, FEW_CENTERS, SHORT_PASSES)
     first.run()
@@ -118,7 +118,7 @@ def _limit(rounds: int, fits: list[_MiniatureFit]) -> float:
 
 
 class _MiniatureFit:
-    """A fit of made-up points in a few passes, and how long its parts took each time it was run."""
+    """A fit of synthetic points in a few passes, and how long its parts took in each run."""
 
     def __init__(self, conditions: Conditions, n: int, m: int, passes: int = PASSES):
         self.conditions, self.n, self.m, self.passes = conditions, n, m, passes

@@ -1,4 +1,4 @@
-"""What a fit costs in seconds and bytes, given rates: a model of what falkon does, in the order in which it does it."""
+"""A cost model of Falkon: the seconds and bytes of each part of a fit, from measured rates."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from gyrfalcon.solvers.falkon import sample_rows
 from .calibration import PENALTY, Conditions, Rates
 from .law import ZERO, Seconds
 
-NETWORK_BYTES = 1.25e9  # a second: ten gigabits
-NETWORK_DELAY = 1e-3  # of a message, with what the scheduler of a cluster adds
-CHUNKS_ALIVE = DEPTH + 2  # those that wait, one that is being read and one that is worked on
-ROWS_SEEN = 4  # of a file, for each centre that is chosen
-READER_BYTES = 32 << 20  # that Arrow takes to decode what it reads, as measured by `python -m benchmarks plan`
-SAMPLE_MATRICES = 6  # of m × m numbers in float64, while KᵀK of a sample of rows is added up
-VECTORS = 12  # of m × t numbers, in conjugate gradients and around them
+NETWORK_BYTES = 1.25e9  # bytes per second that a network of ten gigabits sends
+NETWORK_DELAY = 1e-3  # seconds per message, including the scheduler of the cluster
+CHUNKS_ALIVE = DEPTH + 2  # chunks in memory: those that wait, one that is read and one that is processed
+ROWS_SEEN = 4  # rows of a file that are read for each center that is chosen
+READER_BYTES = 32 << 20  # bytes that Arrow needs for decoding, as measured by `python -m benchmarks plan`
+SAMPLE_MATRICES = 6  # float64 matrices of shape (m, m) while the moments of a sample of rows are computed
+VECTORS = 12  # float64 matrices of shape (m, t) in conjugate gradients
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What is to be fitted, where and how long."""
+    """The size of a fit, where its rows are, and how many iterations it takes."""
 
     n: int
     d: int
@@ -58,14 +58,14 @@ class Setting:
 
     @property
     def kept(self) -> bool:
-        """Whether a KernelMatrix of these rows would keep K: not of rows that it does not hold."""
+        """Whether a KernelMatrix would keep K in memory. It never does for rows in files or on other machines."""
         if self.streamed or self.workers > 1:
             return False
         return worth_caching((self.n, self.m), self.d, self.itemsize, self.memory_budget)[0]
 
     @property
     def sampled(self) -> int:
-        """Of how many rows to a centre falkon makes its preconditioner; 0 of none."""
+        """How many rows per center Falkon samples for its preconditioner; 0 if it samples none."""
         return (sample_rows(self.n, self.m, self.d, getattr(torch, self.dtype), PENALTY) or 0) // self.m
 
     @property
@@ -139,7 +139,7 @@ def memory(setting: Setting) -> dict[str, int]:
         rows += READER_BYTES if setting.storage in ("parquet", "feather") else 0
     else:
         rows = setting.share * d * itemsize
-    sampled = setting.streamed or setting.workers > 1  # then centres are chosen among some rows, not all
+    sampled = setting.streamed or setting.workers > 1  # then centers are chosen among some rows, not all
     return {
         "rows": rows,
         "targets": n * t * itemsize,
@@ -155,7 +155,7 @@ def memory(setting: Setting) -> dict[str, int]:
 
 
 def peak(parts: dict[str, int]) -> int:
-    """The most that is held at once: centres, factors, the right side and a K that is kept are made in this order."""
+    """The most that is held at once: centers, factors, the right side and a K that is kept are made in this order."""
     held = parts["rows"] + parts["targets"]
     solving = parts["centers"] + parts["factor"] + parts["products"] + parts["vectors"]
     return held + max(parts["choosing"], solving + max(parts["sampling"], parts["right_side"], parts["kept"]))

@@ -126,7 +126,7 @@ class FitPlan:
         outputs = "1 output" if self.t == 1 else f"{self.t:,} outputs"
         machines = f" on {self.workers} machines" if rows and self.workers > 1 else ""
         return (
-            f"falkon: {n}{self.d} {self.dtype} features {where}, {self.m:,} centres, {outputs}, "
+            f"falkon: {n}{self.d} {self.dtype} features {where}, {self.m:,} centers, {outputs}, "
             f"{self.iterations} iterations{machines}"
         )
 
@@ -153,7 +153,7 @@ def _assumed(setting: Setting, reading: float, calibration: float) -> list[str]:
     where = "shared by " + ", ".join(setting.devices) if setting.devices else on_cpu
     words = [
         f"rates of a calibration of {calibration:.1f} s ({where})",
-        f"uniform centres, every iteration made and in {setting.dtype}",
+        f"uniform centers, every iteration made and in {setting.dtype}",
     ]
     if setting.kept:
         words.append("K kept in memory from the second product on")

@@ -16,7 +16,7 @@ SHUFFLES = 3
 MOST_ROWS = 1000
 LEAST_ROWS = 50  # fewer say too little
 MOST_SECONDS = 2.0  # reckoned, not measured, so that the same model always has the same report
-# Of a call of predict, a value of a row or a centre, and an operation on an entry of the kernel matrix, as on one core.
+# Of a call of predict, a value of a row or a center, and an operation on an entry of the kernel matrix, as on one core.
 CALL, VALUE, OPERATION = 1e-3, 5e-9, 4e-11
 ENTRY = 100  # operations on an entry, beside one for each feature and output
 

@@ -45,7 +45,7 @@ def reproduce(evidence: Evidence, command: str | None) -> Section:
     fitted = {
         "Kernel": repr(getattr(estimator, "kernel_", "–")),
         "Penalty": number(getattr(estimator, "penalty_", float("nan")), 6),
-        "Centres": f"{rows_of(estimator.centers_):,}" if hasattr(estimator, "centers_") else "–",
+        "Centers": f"{rows_of(estimator.centers_):,}" if hasattr(estimator, "centers_") else "–",
         "Parameters": ", ".join(f"{name}={value!r}" for name, value in estimator.get_params(deep=False).items()),
     }
     versions = ", ".join(f"{name} {metadata.version(name)}" for name in LIBRARIES)

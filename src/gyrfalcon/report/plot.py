@@ -1,4 +1,4 @@
-"""Small pictures as SVG that take their colours from the page, so that one drawing serves light and dark."""
+"""Small pictures as SVG that take their colors from the page, so that one drawing serves light and dark."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LEVELS = 6
 
 
 class Plot:
-    """Marks in data coordinates between two axes. Marks have a kind, which is a colour of the page: "ours", "other",
+    """Marks in data coordinates between two axes. Marks have a kind, which is a color of the page: "ours", "other",
     "soft".
 
     >>> plot = Plot(Scale(0, 1), Scale(0, 1), "x", "y")
@@ -151,7 +151,7 @@ def _short(value: float) -> str:
 
 
 def _hexagons(points: Array, side: float) -> tuple[Array, Array]:
-    """Centres of the hexagons that hold points, and how many each holds: the nearer of two shifted grids."""
+    """Centers of the hexagons that hold points, and how many each holds: the nearer of two shifted grids."""
     cell = np.array([side * math.sqrt(3), 3 * side])
     grids = [np.round(points / cell) * cell, (np.floor(points / cell) + 0.5) * cell]
     first, second = (((points - grid) ** 2).sum(1) for grid in grids)
