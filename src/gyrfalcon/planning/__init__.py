@@ -37,9 +37,9 @@ def plan(
     """Predict the time and the memory of a fit by falkon: n rows of d features, m centers, t outputs.
 
     The rates are measured by miniature fits on this machine, with this d, t, type and kernel. This takes a second or
-    two the first time. The model is seconds = a + b·n + c·n·m for a pass and b·m² + c·m³ for the factors. The prediction
-    uses the fastest repetitions, and the interval uses the typical ones, so call this while the machine is as busy as it
-    will be during the fit.
+    two the first time. The model is seconds = a + b·n + c·n·m for a pass and b·m² + c·m³ for the factors. The
+    prediction uses the fastest repetitions, and the interval uses the typical ones, so call this while the machine is
+    as busy as it will be during the fit.
 
     Parameters
     ----------
