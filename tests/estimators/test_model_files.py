@@ -35,6 +35,13 @@ MODELS = {
     "squared": (gf.KernelClassifier(), labels),
     "logistic": (gf.KernelClassifier(loss="logistic", coding="simplex", class_weight={"a": 2.0}), labels),
     "bool labels": (gf.KernelClassifier(loss="exponential"), y > 0),
+    "settings": (
+        gf.KernelRegressor(
+            solver=gf.solvers.Falkon(tolerance=1e-7, max_iterations=70),
+            early_stopping=gf.solvers.EarlyStopping(validation=0.3, patience=4, tolerance=0.01),
+        ),
+        y,
+    ),
     "Falkon": (gf.Falkon(n_centers=30), y),
     "LogisticFalkon": (gf.LogisticFalkon(n_centers=30), labels),
 }
@@ -68,6 +75,37 @@ def test_round_trip_bit_for_bit(name, kind, tmp_path):
             np.testing.assert_array_equal(np.asarray(found), np.asarray(wanted))
     assert again.record_ == model.record_
     again.fit(points, targets)  # and can be fitted again
+
+
+@pytest.mark.parametrize("name", gf.solvers.SOLVERS)
+def test_the_settings_of_solvers_are_kept(name, tmp_path):
+    """As JSON has them: equal values of the same class, which fit the same model again."""
+    changed = {
+        "eigenpro": {"tolerance": 1e-2, "max_iterations": 30, "batch_size": 20, "random_state": 3},
+        "falkon": {"tolerance": 1e-7, "max_iterations": 70},
+        "newton": {"tolerance": 1e-8, "max_iterations": 70},
+        "spectral_cutoff": {"validation": 3, "max_components": 9, "random_state": 3},
+        "sgd": {"step": [0.5, 1.0], "decay": 0.25, "batch_size": 4, "averaging": "uniform", "random_state": 3},
+    }
+    early = {"stopping": gf.solvers.EarlyStopping(validation=3, patience=4, tolerance=0.01), "max_iterations": 60}
+    kind = gf.solvers.SOLVERS[name]
+    settings = changed.get(name, {}) | (early if hasattr(kind, "stopping") else {})
+    solver = kind(**settings)
+    assert solver == kind() if name in ("direct", "exact") else solver != kind()
+    model = gf.KernelRegressor(gf.kernels.Gaussian(1.0), solver=solver, random_state=0).fit(X, y)
+    model.save(tmp_path / "m.safetensors")
+    again = gf.load(tmp_path / "m.safetensors")
+    assert type(again.solver) is kind
+    assert again.solver == solver
+    np.testing.assert_array_equal(again.fit(X, y).coefficients_, model.coefficients_)
+
+
+def test_early_stopping_is_kept(tmp_path):
+    model, targets = MODELS["settings"]
+    model.fit(X, targets).save(tmp_path / "m.safetensors")
+    again = gf.load(tmp_path / "m.safetensors")
+    assert again.early_stopping == gf.solvers.EarlyStopping(validation=0.3, patience=4, tolerance=0.01)
+    assert again.solver == gf.solvers.Falkon(tolerance=1e-7, max_iterations=70)
 
 
 def test_another_process_reads_it(tmp_path):

@@ -45,6 +45,12 @@ def regressor(name, **more):
     return gf.KernelRegressor(**{"random_state": 0, **REGRESSORS[name], **more})
 
 
+def precise(name):
+    """The same regressor with a tolerance of 1e-9, if its solver iterates."""
+    precise_solver = {"falkon": gf.solvers.Falkon(tolerance=1e-9), "robust": gf.solvers.Newton(tolerance=1e-9)}
+    return regressor(name, **({"solver": precise_solver[name]} if name in precise_solver else {}))
+
+
 def classifier(name, **more):
     return gf.KernelClassifier(**{"random_state": 0, **CLASSIFIERS[name], **more})
 
@@ -140,8 +146,8 @@ def test_shapes_that_do_not_fit(estimator):
 @pytest.mark.parametrize("scale", [1e-200, 1e-30, 1e-6, 1e6, 1e30, 1e150])
 @pytest.mark.parametrize("name", REGRESSORS)
 def test_features_of_any_scale(name, scale):
-    plain = regressor(name, tolerance=1e-9).fit(X, y).predict(X)
-    scaled = regressor(name, tolerance=1e-9).fit(X * scale, y).predict(X * scale)
+    plain = precise(name).fit(X, y).predict(X)
+    scaled = precise(name).fit(X * scale, y).predict(X * scale)
     np.testing.assert_allclose(scaled, plain, atol=1e-5)
 
 
@@ -186,10 +192,12 @@ def test_penalty_zero_and_below(name):
         {"solver": "magic"},
         {"solver": "exact", "n_centers": 5},
         {"loss": "robust", "solver": "direct"},
-        {"tolerance": -1.0},
-        {"max_iterations": 0},
-        {"patience": 0},
-        {"validation_fraction": 1.0},
+        {"solver": 3},
+        {"solver": gf.solvers.Falkon},
+        {"early_stopping": "soon"},
+        {"early_stopping": 2},
+        {"early_stopping": gf.solvers.EarlyStopping(validation=5)},
+        {"early_stopping": gf.solvers.EarlyStopping(validation=None)},
         {"memory_budget": 0},
         {"uncertainty": "some"},
     ],
@@ -197,6 +205,28 @@ def test_penalty_zero_and_below(name):
 def test_parameters_that_make_no_sense_are_named(parameter):
     with pytest.raises((ValueError, TypeError), match=list(parameter)[-1].removesuffix("s")):
         gf.KernelRegressor(**parameter).fit(X, y)
+
+
+@pytest.mark.parametrize("estimator", [gf.Falkon, gf.LogisticFalkon])
+@pytest.mark.parametrize("parameter", [{"tolerance": -1.0}, {"tolerance": np.nan}, {"max_iterations": 0}])
+def test_settings_of_the_solver_that_make_no_sense_are_named(estimator, parameter):
+    with pytest.raises(ValueError, match=next(iter(parameter))):
+        estimator(**parameter).fit(X, three)
+
+
+@pytest.mark.parametrize(
+    ("kind", "setting"),
+    [
+        *((kind, {"tolerance": -1.0}) for kind in ("Falkon", "Newton", "EigenPro", "EarlyStopping")),
+        *((kind, {"max_iterations": 0}) for kind in ("Falkon", "Newton", "EigenPro", "Nytro", "NuMethod", "SGD")),
+        *(("EarlyStopping", {"patience": patience}) for patience in (0, 2.5, True)),
+        *(("EarlyStopping", {"validation": share}) for share in (0.0, 1.0, 1, "some")),
+        *((kind, {"max_iterations": 2.5}) for kind in ("Falkon", "Newton", "EigenPro", "KernelCG", "SGD")),
+    ],
+)
+def test_settings_that_make_no_sense_are_named_where_they_are_given(kind, setting):
+    with pytest.raises(ValueError, match=next(iter(setting))):
+        getattr(gf.solvers, kind)(**setting)
 
 
 @pytest.mark.parametrize("parameter", [{"loss": "quantile"}, {"coding": "binary"}, {"class_weight": "heavy"}])
@@ -325,7 +355,8 @@ def test_an_interrupt_keeps_what_was_reached(kind, monkeypatch):
     """The signal comes from a timer, some time after the first iteration: most likely in the middle of a product."""
     points = random.normal(size=(20_000, 20)).astype(np.float32)
     target = np.stack([np.sin(points[:, 0]), np.cos(points[:, 1])], 1)
-    common = {"n_centers": 500, "penalty": 1e-12, "tolerance": 0.0, "max_iterations": 100_000, "random_state": 0}
+    common = {"n_centers": 500, "penalty": 1e-12, "random_state": 0}
+    endless = {"tolerance": 0.0, "max_iterations": 100_000}
     original = Monitor.__call__
     interrupt = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
 
@@ -337,9 +368,10 @@ def test_an_interrupt_keeps_what_was_reached(kind, monkeypatch):
     monkeypatch.setattr(Monitor, "__call__", then_interrupt)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # shells have background jobs ignore it
     if kind == "falkon":
-        model, truth = gf.KernelRegressor(solver="falkon", **common), target
+        model, truth = gf.KernelRegressor(solver=gf.solvers.Falkon(**endless), **common), target
     else:
-        model, truth = gf.KernelClassifier(loss="logistic", **common), target[:, 0] > 0
+        model = gf.KernelClassifier(loss="logistic", solver=gf.solvers.Newton(**endless), **common)
+        truth = target[:, 0] > 0
     try:
         with pytest.warns(UserWarning, match="interrupted after"):
             model.fit(points, truth)
@@ -353,8 +385,9 @@ def test_an_interrupt_keeps_what_was_reached(kind, monkeypatch):
 @pytest.mark.parametrize("estimator", [gf.KernelRegressor, gf.KernelClassifier])
 def test_a_tolerance_of_zero_runs_every_iteration(estimator):
     """The estimate of the time left once divided by it."""
-    solver = {"loss": "logistic"} if estimator is gf.KernelClassifier else {"solver": "falkon"}
-    model = estimator(tolerance=0.0, max_iterations=5, penalty=1e-6, n_centers=20, **solver)
+    kind = gf.solvers.Newton if estimator is gf.KernelClassifier else gf.solvers.Falkon
+    loss = "logistic" if estimator is gf.KernelClassifier else "squared"
+    model = estimator(solver=kind(tolerance=0.0, max_iterations=5), loss=loss, penalty=1e-6, n_centers=20)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(X, y > 0 if estimator is gf.KernelClassifier else y)
@@ -404,7 +437,8 @@ def test_callbacks_of_scikit_learn_see_every_iteration_and_can_stop():
             return len(self.scores) == 4
 
     watch = Watch()
-    model = gf.KernelRegressor(solver="falkon", n_centers=30, penalty=1e-8, tolerance=0.0, random_state=0)
+    falkon = gf.solvers.Falkon(tolerance=0.0)
+    model = gf.KernelRegressor(solver=falkon, n_centers=30, penalty=1e-8, random_state=0)
     model.set_callbacks(watch).fit(X, y)
     assert model.n_iter_ == 4
     assert watch.scores[-1] > watch.scores[0]
@@ -451,7 +485,7 @@ def test_bad_class_weights_are_named(bad):
         gf.KernelClassifier(class_weight=bad).fit(X, three)
 
 
-@pytest.mark.parametrize("solver", ["nytro", "nu_method", "kernel_cg", "sgd"])
+@pytest.mark.parametrize("solver", ["nytro", "nu_method", "kernel_cg", "sgd", "spectral_cutoff"])
 def test_one_row_for_solvers_that_hold_rows_out(solver):
     with pytest.raises(ValueError, match=f"solver='{solver}' .*: choose another solver"):
         gf.KernelRegressor(solver=solver).fit(X[:1], y[:1])

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 
 import gyrfalcon as gf
 from gyrfalcon import data
-from gyrfalcon.estimators import streams
+from gyrfalcon.estimators import choices, streams
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -51,9 +51,13 @@ def chunks():
     return ((X[a : a + 900], y[a : a + 900]) for a in range(0, N, 900))
 
 
-@pytest.mark.parametrize("solver", ["falkon", "direct"])
+@pytest.mark.parametrize(
+    "solver",
+    [gf.solvers.Falkon(tolerance=1e-9, max_iterations=300), gf.solvers.Direct()],
+    ids=lambda solver: solver.name,
+)
 def test_the_model_is_that_of_the_same_rows_in_memory(folder, solver):
-    known = gf.KernelRegressor(**fixed, solver=solver, tolerance=1e-9, max_iterations=300).fit(X, y)
+    known = gf.KernelRegressor(**fixed, solver=solver).fit(X, y)
     named = {"target": "y", "features": NAMES}
     for source, how in (
         (folder / "rows.parquet", named),
@@ -63,7 +67,7 @@ def test_the_model_is_that_of_the_same_rows_in_memory(folder, solver):
         (data.open(folder / "rows.parquet", **named), {}),
         (data.open(X).X, {"y": y}),
     ):
-        model = gf.KernelRegressor(**fixed, solver=solver, tolerance=1e-9, max_iterations=300).fit(source, **how)
+        model = gf.KernelRegressor(**fixed, solver=solver).fit(source, **how)
         assert "streamed" in model.record_.plan
         assert_allclose(at(model, slice(200)), at(known, slice(200)), rtol=0, atol=2e-4)
 
@@ -124,10 +128,12 @@ def test_probabilities_are_written_by_class(folder, tmp_path):
 
 
 def test_early_stopping_holds_rows_out_without_gathering_the_others(folder, monkeypatch):
+    monkeypatch.setattr(choices, "RESERVOIR_ROWS", 500)  # kept to choose from: fewer than there are
+    monkeypatch.setattr(choices, "RESERVOIR_ROWS_PER_CENTER", 1)
     taken = []
     original = data.Source.take
     monkeypatch.setattr(data.Source, "take", lambda self, rows: taken.append(len(rows)) or original(self, rows))
-    model = gf.KernelRegressor(**fixed, early_stopping=True, solver="falkon")
+    model = gf.KernelRegressor(**fixed, n_centers=60, early_stopping=True, solver="falkon")
     model.fit(folder / "rows.parquet", target="y", features=NAMES)
     assert taken[0] == N // 10
     assert max(taken) < N // 2
