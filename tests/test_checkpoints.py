@@ -85,11 +85,24 @@ def assert_same(model, other):
     assert model.record_.inner_iterations == other.record_.inner_iterations
 
 
-plain = {"length_scale": 1.0, "n_centers": 40, "tune": None, "random_state": 0, "tolerance": 1e-9, "max_iterations": 40}
-regressor = {**plain, "kernel": "gaussian", "solver": "falkon", "penalty": 1e-6}
-classifier = {**plain, "kernel": "gaussian", "loss": "logistic", "penalty": 1e-5}
+def falkon(max_iterations=40):
+    return gf.solvers.Falkon(tolerance=1e-9, max_iterations=max_iterations)
+
+
+def newton(tolerance=1e-9):
+    return gf.solvers.Newton(tolerance=tolerance, max_iterations=40)
+
+
+def patient(patience):
+    """Early stopping as True has it, but for how long it waits."""
+    return gf.solvers.EarlyStopping(validation=0.1, patience=patience, tolerance=0.0)
+
+
+plain = {"kernel": "gaussian", "length_scale": 1.0, "n_centers": 40, "tune": None, "random_state": 0}
+regressor = {**plain, "solver": falkon(), "penalty": 1e-6}
+classifier = {**plain, "solver": newton(), "loss": "logistic", "penalty": 1e-5}
 kernel = gf.kernels.Laplacian(2.0)
-tuned = {**regressor, "penalty": "auto", "length_scale": "auto", "max_iterations": 5, "tolerance": None}
+tuned = {**regressor, "solver": gf.solvers.Falkon(max_iterations=5), "penalty": "auto", "length_scale": "auto"}
 
 
 def tuning(**settings):
@@ -100,19 +113,19 @@ CASES = {
     # name: model, arguments of fit, kills at least
     "float64": (gf.KernelRegressor(**regressor), (X, y), 30),
     "float32 that goes on in float64": (
-        gf.KernelRegressor(**{**regressor, "penalty": 1e-11, "length_scale": 3.0, "max_iterations": 60}),
+        gf.KernelRegressor(**{**regressor, "penalty": 1e-11, "length_scale": 3.0, "solver": falkon(60)}),
         (X.astype(np.float32), y),
         20,
     ),
     "outputs and weights": (gf.KernelRegressor(**regressor), (X, many, weights), 30),
     "outputs, by columns": (gf.KernelRegressor(**regressor), (np.asfortranarray(X), np.asfortranarray(many)), 30),
     "early stopping": (
-        gf.KernelRegressor(**{**regressor, "penalty": 1e-9, "early_stopping": True, "patience": 6}),
+        gf.KernelRegressor(**{**regressor, "penalty": 1e-9, "early_stopping": patient(6)}),
         (X, many, weights),
         8,
     ),
     "early stopping in float32": (
-        gf.KernelRegressor(**{**regressor, "early_stopping": True, "patience": 30}),
+        gf.KernelRegressor(**{**regressor, "early_stopping": patient(30)}),
         (X.astype(np.float32), y),
         8,
     ),
@@ -120,16 +133,16 @@ CASES = {
     "kept K": (gf.KernelRegressor(**{**regressor, "length_scale": 10.0}), (wide, many), 10),
     "tensor": (gf.KernelRegressor(**regressor), (torch.from_numpy(X), y), 20),
     "uncertainty": (gf.KernelRegressor(**regressor, uncertainty=True), (X, y), 20),
-    "robust": (gf.KernelRegressor(**{**plain, "kernel": "gaussian", "loss": "robust", "penalty": 1e-5}), (X, y), 5),
+    "robust": (gf.KernelRegressor(**{**plain, "solver": newton(), "loss": "robust", "penalty": 1e-5}), (X, y), 5),
     "logistic": (gf.KernelClassifier(**classifier), (X, labels == "a", weights), 5),
     "logistic, float32": (gf.KernelClassifier(**classifier), (X.astype(np.float32), labels == "a"), 5),
     "logistic until rounding": (
-        gf.KernelClassifier(**{**classifier, "n_centers": 20, "tolerance": 0.0}),
+        gf.KernelClassifier(**{**classifier, "n_centers": 20, "solver": newton(0.0)}),
         (X, labels == "a"),
         8,
     ),
     "logistic, kept K": (gf.KernelClassifier(**{**classifier, "length_scale": 8.0}), (wide, labels == "a"), 5),
-    "softmax": (gf.KernelClassifier(**{**classifier, "n_centers": 20, "tolerance": 1e-6}), (X, labels), 5),
+    "softmax": (gf.KernelClassifier(**{**classifier, "n_centers": 20, "solver": newton(1e-6)}), (X, labels), 5),
     "softmax, early stopping": (
         gf.KernelClassifier(**{**classifier, "n_centers": 20, "penalty": 1e-7, "early_stopping": True}),
         (X, labels),
@@ -141,13 +154,17 @@ CASES = {
         (X, labels),
         5,
     ),
-    "k-means": (gf.KernelRegressor(**{**regressor, "centers": "kmeans", "max_iterations": 5}), (X, y), 5),
-    "leverage": (gf.KernelRegressor(**{**regressor, "centers": "leverage", "max_iterations": 5}), (X, y), 5),
-    "pivoted": (gf.KernelRegressor(**{**regressor, "centers": "pivoted", "max_iterations": 5}), (X, y), 5),
+    "k-means": (gf.KernelRegressor(**{**regressor, "centers": "kmeans", "solver": falkon(5)}), (X, y), 5),
+    "leverage": (gf.KernelRegressor(**{**regressor, "centers": "leverage", "solver": falkon(5)}), (X, y), 5),
+    "pivoted": (gf.KernelRegressor(**{**regressor, "centers": "pivoted", "solver": falkon(5)}), (X, y), 5),
     "direct": (gf.KernelRegressor(**{**regressor, "solver": "direct"}), (X, y), 1),
-    "eigenpro": (gf.KernelRegressor(**{**regressor, "solver": "eigenpro", "max_iterations": 8}), (X, many, weights), 7),
+    "eigenpro": (
+        gf.KernelRegressor(**{**regressor, "solver": gf.solvers.EigenPro(tolerance=1e-9, max_iterations=8)}),
+        (X, many, weights),
+        7,
+    ),
     "eigenpro, all rows": (gf.KernelRegressor(kernel, solver="eigenpro", random_state=1), (X[:90], y[:90]), 2),
-    "sgd": (gf.KernelRegressor(**{**regressor, "solver": "sgd", "max_iterations": 8}), (X, y), 7),
+    "sgd": (gf.KernelRegressor(**{**regressor, "solver": gf.solvers.SGD(max_iterations=8)}), (X, y), 7),
     "L-BFGS": (gf.KernelRegressor(**tuning()), (X, y), 10),
     "Adam": (gf.KernelRegressor(**tuning(optimizer="adam")), (X, y), 10),
     "stochastic": (gf.KernelRegressor(**tuning(optimizer="adam", method="stochastic", steps=4)), (X, many), 8),
@@ -192,7 +209,7 @@ def test_killed_after_every_file_it_ends_the_same(name, tmp_path, monkeypatch):
 @pytest.mark.parametrize("state", [None, np.random.RandomState(3)])
 def test_what_was_drawn_is_drawn_once(state, tmp_path, monkeypatch):
     """No seed: the rows set aside and the centres are those of the first run, or the state would mean nothing."""
-    model = gf.KernelRegressor(**{**regressor, "early_stopping": True, "random_state": state, "max_iterations": 6})
+    model = gf.KernelRegressor(**{**regressor, "early_stopping": True, "random_state": state, "solver": falkon(6)})
     drawn = []
     original = beginning.Checkpoint.begin
     monkeypatch.setattr(Checkpoint, "begin", lambda self, facts: drawn.append(original(self, facts)) or drawn[-1])
@@ -207,7 +224,7 @@ def test_the_memory_that_was_free_at_the_start_counts(tmp_path, monkeypatch):
     """It decides how many centres there are, and how rows are cut into blocks."""
     budgets = iter([60_000, 10**9])
     monkeypatch.setattr(beginning, "default_budget", lambda device: next(budgets))
-    model = gf.KernelRegressor(**{**regressor, "n_centers": "auto", "max_iterations": 4}, checkpoint=tmp_path)
+    model = gf.KernelRegressor(**{**regressor, "n_centers": "auto", "solver": falkon(4)}, checkpoint=tmp_path)
     with monkeypatch.context() as patch:
         patch.setattr("gyrfalcon.centers.select", lambda *_, **__: (_ for _ in ()).throw(KilledError))
         with pytest.raises(KilledError):
@@ -234,7 +251,7 @@ def test_a_warm_start_that_was_killed(tmp_path, monkeypatch):
 
 
 def test_validation_data_are_part_of_the_fit(tmp_path, monkeypatch):
-    model = gf.KernelRegressor(**{**regressor, "early_stopping": True, "patience": 30}, checkpoint=tmp_path)
+    model = gf.KernelRegressor(**{**regressor, "early_stopping": patient(30)}, checkpoint=tmp_path)
     whole = clone(model).set_params(checkpoint=None).fit(X[:200], y[:200], X_val=X[200:], y_val=y[200:])
     with monkeypatch.context() as patch:
         killed_after(patch, 9)
@@ -324,7 +341,9 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path, monkeypatch):
         ("penalty", {"penalty": 1e-5}),
         ("length_scale", {"length_scale": np.array([1.0, 1.0, 1.0])}),
         ("kernel", {"kernel": "laplacian"}),
-        ("max_iterations", {"max_iterations": 41}),
+        ("solver", {"solver": falkon(41)}),
+        ("solver", {"solver": "falkon"}),
+        ("early_stopping", {"early_stopping": True}),
         ("random_state", {"random_state": 1}),
         ("tune", {"tune": Tuning()}),
         ("centers", {"centers": X[:40]}),
@@ -530,8 +549,8 @@ KILLS = """
     def fit(kind, out, checkpoint):
         common = dict(length_scale=1.5, n_centers=60, tune=None, random_state=0, checkpoint=checkpoint)
         if kind == "falkon":
-            common |= dict(penalty=1e-10, tolerance=0.0, max_iterations=90)
-            model = gf.KernelRegressor("gaussian", solver="falkon", **common)
+            common |= dict(penalty=1e-10, solver=gf.solvers.Falkon(tolerance=0.0, max_iterations=90))
+            model = gf.KernelRegressor("gaussian", **common)
         elif kind == "newton":
             model = gf.KernelClassifier("gaussian", loss="softmax", penalty=1e-4, **common)
         else:
