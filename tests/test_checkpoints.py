@@ -8,6 +8,7 @@ import sys
 import tempfile
 import textwrap
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -471,16 +472,23 @@ def test_a_directory_that_is_read_only(tmp_path, monkeypatch):
 
 def test_writing_takes_a_small_part_of_the_time(tmp_path, monkeypatch):
     monkeypatch.undo()
+    clock = [0.0]
+    monkeypatch.setattr(checkpoints, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    original = checkpoints.write_whole
+
+    def takes_a_fiftieth_of_a_second(*args):
+        clock[0] += 0.02
+        return original(*args)
+
     checkpoint = Checkpoint(tmp_path, {}, every_seconds=0.0)
     checkpoint.begin({})
-    original = checkpoints.write_whole
-    monkeypatch.setattr(checkpoints, "write_whole", lambda *args: time.sleep(0.02) or original(*args))
-    began, count = time.monotonic(), 0
+    monkeypatch.setattr(checkpoints, "write_whole", takes_a_fiftieth_of_a_second)
+    count = 0
     checkpoint.save("solver", {}, {})
-    while time.monotonic() - began < 0.6:
+    while clock[0] < 0.6:
         count += checkpoint.due
         checkpoint.keep("solver", lambda: ({}, {}))
-        time.sleep(0.001)
+        clock[0] += 0.001
     assert count == 1
 
 
