@@ -84,7 +84,7 @@ def test_a_loss_of_classes_is_minimised_or_refused(solver, loss):
     model = classifier(few(solver) if solver != "exact" else solver, loss=loss, penalty=1e-4)
     if solver in CLASS_LOSSES[loss]:
         assert model.fit(X, three).record_.solver == solver
-        assert model.score(X, three) > 0.8
+        assert model.score(X, three) > 0.75
     else:
         meant = "softmax" if loss == "logistic" else loss  # that is what it is for three classes
         with pytest.raises(ValueError, match=f"solver='{solver}' solves .* only, not the {meant} loss"):
