@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from gyrfalcon import solvers
 from gyrfalcon.losses import Squared
@@ -11,7 +12,8 @@ from gyrfalcon.solvers import LeastSquares, Risk, Solution, solve
 OPTIONS = ("start", "callback", "resume", "keep")
 
 
-class Rule(NamedTuple):
+@dataclass(frozen=True)
+class Rule:
     """When an early-stopped solver ends: `EarlyStopping`, and what else decides it."""
 
     validation: Any = 0.2
@@ -19,6 +21,9 @@ class Rule(NamedTuple):
     tolerance: float = 1e-3
     max_iterations: int = 500
     random_state: int = 0
+
+    def __post_init__(self) -> None:
+        solvers.Nytro(**self.settings())  # complains
 
     def settings(self) -> dict[str, Any]:
         stopping = solvers.EarlyStopping(self.validation, self.patience, self.tolerance)

@@ -376,8 +376,8 @@ def test_estimators_solve_by_it(centers):
     C = X[:60] if centers == "some" else X
     common = {"kernel": gk.Laplacian(3.0), "penalty": 1e-4, "centers": C, "verbose": False}
     known = gf.KernelRegressor(solver="direct", **common).fit(X, y)
-    precise = {"tolerance": 1e-6, "max_iterations": 300, "random_state": 0}
-    model = gf.KernelRegressor(solver="eigenpro", **precise, **common).fit(X, y)
+    precise = gf.solvers.EigenPro(tolerance=1e-6, max_iterations=300)
+    model = gf.KernelRegressor(solver=precise, **common).fit(X, y)
     assert model.record_.solver.startswith("eigenpro")
     np.testing.assert_allclose(model.predict(X), known.predict(X), atol=1e-3)
     labels = (y > 3).astype(int) + (y > 3.5)

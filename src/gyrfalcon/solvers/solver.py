@@ -213,7 +213,8 @@ class Solver(ABC, Generic[S]):
         """Refuse by name what this solver cannot do."""
         if not self.traits.minimises(loss):
             able = "least squares" if self.traits.losses == "squared" else "losses with two derivatives"
-            raise ValueError(f"solver={self.name!r} solves {able} only, not the {loss.name} loss: take another")
+            other = "'newton' or 'auto'" if loss.smooth else "'sgd' or 'auto'"
+            raise ValueError(f"solver={self.name!r} solves {able} only, not the {loss.name} loss: take {other}")
         if weights is not None and not self.traits.weights:
             raise ValueError(f"solver={self.name!r} takes no weights: drop them, or take another solver")
         able_to = {
