@@ -23,6 +23,6 @@ for kind in (gf.solvers.Nytro, gf.solvers.NuMethod, gf.solvers.KernelCG):
 
 pyplot.xlabel("iterations (one pass over the rows each)")
 pyplot.ylabel("validation RMSE")
-pyplot.title("Gradient descent, momentum and conjugate gradients; dots mark the chosen iterates")
+pyplot.title("Three iterative solvers on one problem; dots mark the chosen iterates")
 pyplot.legend()
 save(__file__)

@@ -1,1 +1,1 @@
-"""The `gyrfalcon` command: a model from a table, predictions, reports, plans and a look at the installation."""
+"""The `gyrfalcon` command: fit models to tables, predict, report, plan, and check the installation."""

@@ -1,4 +1,4 @@
-"""`gyrfalcon bench`: products and a fit on this machine, beside PyTorch and scikit-learn, as JSON."""
+"""`gyrfalcon bench`: time products and a fit on this machine, beside PyTorch and scikit-learn, and write JSON."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _product(name: str, d: int, rows: int) -> dict[str, Any]:
 
 
 def _fit(rows: int) -> dict[str, Any]:
-    """The same kernel, penalty and number of centers for both."""
+    """Compare fits with the same kernel, penalty and number of centers."""
     random = np.random.default_rng(0)
     X = random.normal(size=(rows + 2000, 10)).astype(np.float32)
     signal = np.sin(X[:, 0] + X[:, 1]) + 0.5 * X[:, 2] * X[:, 3] + np.tanh(X[:, 4])
@@ -119,7 +119,7 @@ def _fit(rows: int) -> dict[str, Any]:
 
 
 def _best(runs: dict[str, Callable[[], Any]]) -> dict[str, float]:
-    """The shortest time of each, taken in turns; the first turn only warms up."""
+    """The shortest time of each contender. They take turns, and the first turn is a warm-up."""
     found: dict[str, float] = {}
     for turn in range(ROUNDS + 1):
         for who, run in runs.items():

@@ -1,4 +1,4 @@
-"""An estimator that can be tuned and fitted in the time there is."""
+"""Choose an estimator that can be tuned and fitted within the time budget."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TUNING, FITTING = 0.4, 0.5  # shares of the time
 SHORT = 20.0  # seconds that are too few for tuning on as many rows as usual
 SHORT_ROWS = 1000
 QUICK = 5000  # rows times outputs that are fitted at once, whatever the machine
-FEWEST = 100  # centers
+FEWEST = 100  # centers, below which the number is not reduced
 PASSES = {"squared": 20, "logistic": 100}  # of falkon, and of newton to where predictions settle
 
 
@@ -36,10 +36,10 @@ def estimator_for(
     storage: str = "memory",
     objective: str = "auto",
 ) -> KernelEstimator:
-    """The estimator whose tuning stops in time and whose planned fit takes no longer than the rest.
+    """The estimator whose tuning ends in time and whose planned fit takes no longer than the rest of the time.
 
-    Classification has the logistic loss if there is time for it, else the squared loss; the number of centers is
-    halved until the plan fits.
+    Classification uses the logistic loss if there is time for it, and the squared loss otherwise. The number of centers
+    is halved until the planned time is short enough.
     """
     outputs = 1 if task == TASKS[0] or classes == 2 else classes
     tuning = gf.tuning.Tuning(

@@ -1,4 +1,4 @@
-"""`gyrfalcon demo`: a table with all that tables have, fitted, predicted and tested, and the commands for it."""
+"""`gyrfalcon demo`: make an example table, fit, predict and test it, and show the commands."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CITIES = {"Genoa": 2.6, "Turin": 1.9, "Milan": 4.1, "Rome": 3.4, "Bari": 1.5}
 
 
 def command(
-    folder: Annotated[Path, typer.Option(help="Where to put the files; made if it is not there.")] = Path(
+    folder: Annotated[Path, typer.Option(help="Where to put the files. It is made if it does not exist.")] = Path(
         "gyrfalcon-demo"
     ),
     rows: Annotated[int, typer.Option(min=100, max=1_000_000, help="Homes in the table.")] = 1500,
@@ -58,7 +58,7 @@ def command(
 
 
 def _run(line: str, step: Callable[..., None], json: bool) -> Any:
-    """Run a command as if it had been typed; its result if that is to be JSON, so that it goes into the one object."""
+    """Run a command as if it had been typed. Its result is returned for JSON output, so that there is one object."""
     if not json:
         typer.echo(f"$ gyrfalcon {line}")
         return step()
@@ -68,7 +68,7 @@ def _run(line: str, step: Callable[..., None], json: bool) -> Any:
 
 
 def homes(rows: int) -> dict[str, Any]:
-    """Homes that were sold: area, rooms, city, energy class, garden, date and price, with gaps."""
+    """Homes that were sold, with area, rooms, city, energy class, garden, date, price and missing values."""
     random = np.random.default_rng(0)
     city = random.choice(list(CITIES), rows, p=[0.25, 0.2, 0.25, 0.2, 0.1])
     area = random.gamma(6.0, 15.0, rows).round(1) + 20

@@ -1,4 +1,4 @@
-"""`gyrfalcon doctor`: what is installed, and whether it computes what it should."""
+"""`gyrfalcon doctor`: show what is installed and check that it computes correct results."""
 
 from __future__ import annotations
 

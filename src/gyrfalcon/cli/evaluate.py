@@ -1,4 +1,4 @@
-"""`gyrfalcon evaluate`: how good a model is on a table that has the target."""
+"""`gyrfalcon evaluate`: evaluate a model on a table that has the target."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`gyrfalcon fit`: a model from a table."""
+"""`gyrfalcon fit`: fit a model to a table."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def command(
 
 
 def show(console: Console, facts: dict[str, Any]) -> None:
-    """What was fitted and how good it is."""
+    """Describe the model and its scores."""
     model = facts["model"]
     fitted = {
         "rows": f"{facts['train_rows']:,} to fit, {facts['test_rows']:,} to test",

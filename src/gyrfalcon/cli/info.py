@@ -1,4 +1,4 @@
-"""`gyrfalcon info`: what a model file holds."""
+"""`gyrfalcon info`: show what is in a model file."""
 
 from __future__ import annotations
 

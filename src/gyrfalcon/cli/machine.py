@@ -33,7 +33,7 @@ def machine() -> dict[str, Any]:
 
 
 def versions() -> dict[str, str | None]:
-    """Of Python, of this library and of those it uses; None for one that is not installed."""
+    """Versions of Python, of this library and of the libraries it uses; None if a library is not installed."""
     found: dict[str, str | None] = {"gyrfalcon": gf.__version__, "python": platform.python_version()}
     for package in (*PACKAGES, *OPTIONAL):
         try:

@@ -47,20 +47,21 @@ Budget = Annotated[
         "--time-budget",
         parser=seconds,
         metavar="DURATION",
-        help="How long tuning and fitting may take: 90, 60s, 5m, 1h. Centers and tuning are chosen to fit.",
+        help="How long tuning and fitting may take: 90, 60s, 5m, 1h. Centers and tuning are chosen accordingly.",
     ),
 ]
 TestFraction = Annotated[
     float,
-    typer.Option("--test-fraction", min=0.0, max=0.9, help="The part of the rows that is set aside to test with."),
+    typer.Option("--test-fraction", min=0.0, max=0.9, help="The share of the rows that is set aside for testing."),
 ]
 Delimiter = Annotated[
-    str | None, typer.Option("--delimiter", help="Of a CSV file: a character or 'tab'. Found if not given.")
+    str | None,
+    typer.Option("--delimiter", help="The delimiter of a CSV file: a character or 'tab'. Detected if not given."),
 ]
 Categorical = Annotated[
-    list[str] | None, typer.Option("--categorical", help="A column of numbers that are names. May be repeated.")
+    list[str] | None, typer.Option("--categorical", help="A column of numbers that are categories. Can be repeated.")
 ]
-Drop = Annotated[list[str] | None, typer.Option("--drop", help="A column to leave out. May be repeated.")]
+Drop = Annotated[list[str] | None, typer.Option("--drop", help="A column to leave out. Can be repeated.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, max=2**32 - 1, help="The same seed gives the same model.")]
 Stream = Annotated[
     bool | None,
@@ -72,4 +73,4 @@ Stream = Annotated[
     ),
 ]
 Report = Annotated[Path | None, typer.Option("--report", help="Write a report of the test rows here (.html).")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of words.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]

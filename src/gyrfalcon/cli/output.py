@@ -1,4 +1,4 @@
-"""Columns to files, whole or not at all."""
+"""Write columns to files, completely or not at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`gyrfalcon plan`: how long a fit will take and how much memory, before it is begun."""
+"""`gyrfalcon plan`: predict how long a fit will take and how much memory it will need."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ gyrfalcon plan 1e9 9 10000 --storage parquet --workers 8 --table
 
 
 class DType(StrEnum):
-    """The types that fits are computed in."""
+    """The types of features."""
 
     float32 = "float32"
     float64 = "float64"
 
 
 class Storage(StrEnum):
-    """Where rows may be."""
+    """Where the rows can be."""
 
     memory = "memory"
     parquet = "parquet"
@@ -38,16 +38,16 @@ class Storage(StrEnum):
 
 
 def command(
-    rows: Annotated[float, typer.Argument(min=1, help="Rows, such as 1e6.", show_default=False)],
-    features: Annotated[int, typer.Argument(min=1, help="Features of a row.", show_default=False)],
-    centers: Annotated[float, typer.Argument(min=1, help="Centers, such as 1e4.", show_default=False)],
-    outputs: Annotated[int, typer.Option(min=1, help="Targets, or classes.")] = 1,
-    iterations: Annotated[int, typer.Option(min=1, help="Iterations of falkon.")] = 20,
+    rows: Annotated[float, typer.Argument(min=1, help="Number of rows, such as 1e6.", show_default=False)],
+    features: Annotated[int, typer.Argument(min=1, help="Number of features.", show_default=False)],
+    centers: Annotated[float, typer.Argument(min=1, help="Number of centers, such as 1e4.", show_default=False)],
+    outputs: Annotated[int, typer.Option(min=1, help="Number of targets or classes.")] = 1,
+    iterations: Annotated[int, typer.Option(min=1, help="Number of iterations of Falkon.")] = 20,
     kernel: Annotated[str, typer.Option(help="A name such as gaussian, laplacian or matern.")] = "gaussian",
     dtype: Annotated[DType, typer.Option(help="The type of the features.")] = DType.float32,
     storage: Annotated[Storage, typer.Option(help="Where the rows are during the fit.")] = Storage.memory,
-    workers: Annotated[int, typer.Option(min=1, help="Machines like this one.")] = 1,
-    table: Annotated[bool, typer.Option("--table", help="Also for other numbers of rows and machines.")] = False,
+    workers: Annotated[int, typer.Option(min=1, help="Number of machines like this one.")] = 1,
+    table: Annotated[bool, typer.Option("--table", help="Also show other numbers of rows and machines.")] = False,
     json: Json = False,
 ) -> None:
     """Predict the time and the memory of a fit on this machine, from a calibration of a second or two."""

@@ -1,4 +1,4 @@
-"""`gyrfalcon predict`: predictions for a table."""
+"""`gyrfalcon predict`: predict the rows of a table."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def command(
 
 
 def predictions(model: Any, table: dict[str, Any], names: list[str], std: bool) -> dict[str, Any]:
-    """Columns of predictions, probabilities and deviations, by name."""
+    """Columns of predictions, probabilities and standard deviations, by name."""
     estimator = parts(model)[0]
     X = model.features(table) if isinstance(model, gf.TableModel) else matrix(table, names)
     if hasattr(estimator, "predict_proba"):
@@ -88,7 +88,7 @@ def predictions(model: Any, table: dict[str, Any], names: list[str], std: bool) 
 
 
 def matrix(table: dict[str, Any], names: list[str]) -> Any:
-    """Columns of numbers side by side, for an estimator that was fitted to a file in passes."""
+    """Columns of numbers as one matrix, for an estimator that was fitted to a file in passes."""
     if absent := [name for name in names if name not in table]:
         raise ValueError(f"the table has no column {absent[0]!r}, which the fit had")
     from gyrfalcon.tables.columns import as_column

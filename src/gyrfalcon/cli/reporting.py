@@ -1,4 +1,4 @@
-"""Reports of what a model does on test rows."""
+"""Write reports about a model on test rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a command speaks: results on stdout, notes on stderr, one line for what went wrong, and an exit code."""
+"""Output of commands: results on stdout, notes on stderr, errors as one line, and exit codes."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _failure(words: str, code: int = FAILED) -> typer.Exit:
 
 
 def _words(error: BaseException) -> str:
-    """What an error says, on one line, without what Python adds to it."""
+    """The message of an error on one line, without the quotes that Python adds."""
     text = str(error)
     if isinstance(error, OSError) and error.strerror:
         text = error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
@@ -67,7 +67,7 @@ def _words(error: BaseException) -> str:
 
 
 def note(words: str) -> None:
-    """One line on stderr."""
+    """Write one line to stderr."""
     typer.echo(f"note: {' '.join(words.split())}", err=True)
 
 
@@ -83,7 +83,7 @@ def _warnings_as_notes() -> Iterator[None]:
 
 
 def tell(result: Mapping[str, Any], as_json: bool, show: Callable[[Console], None]) -> None:
-    """The result, as one JSON object or in words."""
+    """Write the result, as one JSON object or as text."""
     if as_json:
         typer.echo(json.dumps(_plain(result), ensure_ascii=False, allow_nan=False))
     else:
@@ -91,7 +91,7 @@ def tell(result: Mapping[str, Any], as_json: bool, show: Callable[[Console], Non
 
 
 def _plain(value: Any) -> Any:
-    """What JSON can hold."""
+    """Convert a value to types that JSON can represent."""
     if isinstance(value, Mapping):
         return {str(name): _plain(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):
@@ -104,7 +104,7 @@ def _plain(value: Any) -> Any:
 
 
 def listing(title: str, rows: Mapping[str, Any]) -> Table:
-    """Names and values, one a line."""
+    """Names and values, one per line."""
     table = Table(title=title, title_justify="left", show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True, style="bold")
     table.add_column(overflow="fold")
@@ -122,7 +122,7 @@ def shown(value: Any) -> str:
 
 
 def check_output(path: Path | None, endings: tuple[str, ...]) -> None:
-    """Say at once, before long work, that a file cannot be written."""
+    """Raise an error before long work starts if a file cannot be written."""
     if path is None:
         return
     if path.suffix.lower() not in endings:

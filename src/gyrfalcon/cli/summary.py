@@ -1,4 +1,4 @@
-"""What a model is, in a few facts."""
+"""Describe a model in a few facts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def summary(estimator: KernelEstimator) -> dict[str, Any]:
 
 
 def length_scales(kernel: Kernel, names: list[str]) -> dict[str, float]:
-    """By feature, the shortest first: along it the function changes fastest."""
+    """Length scales by feature, the shortest first, along which the function changes fastest."""
     scale = getattr(kernel, "length_scale", None)
     if scale is None:
         return {}
@@ -43,7 +43,7 @@ def length_scales(kernel: Kernel, names: list[str]) -> dict[str, float]:
 
 
 def parts(model: Any) -> tuple[KernelEstimator, list[str], str, str | None]:
-    """Of a model of tables or a bare estimator: the estimator, names of features, task and target."""
+    """The estimator, feature names, task and target of a table model or of an estimator."""
     if isinstance(model, gf.TableModel):
         names = model.preprocessor_.get_feature_names_out().tolist()
         return model.estimator_, names, model.task_, model.target_

@@ -1,4 +1,4 @@
-"""From a file to a fitted model and what it is worth on rows that were set aside: what fit and tune share."""
+"""Fit a model to a file and test it on rows that were set aside, as `fit` and `tune` do."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ COMPRESSED = {".gz": 5, ".parquet": 3, ".pq": 3, ".npz": 3}  # how much larger f
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be fitted, and how."""
+    """The arguments of a fit."""
 
     data: Path
     target: str
@@ -58,7 +58,7 @@ class Trained:
 
 
 def train(request: Request) -> Trained:
-    """Read, set test rows aside, choose an estimator that there is time for, fit, test."""
+    """Read the file, set test rows aside, choose an estimator that fits the time budget, fit it and test it."""
     began = time.monotonic()
     streamed = is_large(request.data) if request.stream is None else request.stream
     done = _streamed(request) if streamed else _in_memory(request)
@@ -79,7 +79,7 @@ def train(request: Request) -> Trained:
 
 
 def is_large(path: Path) -> bool:
-    """Whether a file would take more than a quarter of the free memory, as columns."""
+    """Whether the columns of a file would take more than a quarter of the free memory."""
     size = os.path.getsize(path) if path.is_file() else 0
     return size * COMPRESSED.get(path.suffix.lower(), 1) > default_budget(torch.device("cpu"))
 
@@ -125,7 +125,7 @@ def _estimator(request: Request, task: str, shape: tuple[int, ...], classes: int
 
 
 def _split(rows: Array, y: Array, task: str, request: Request) -> tuple[Array, Array]:
-    """Rows to fit and rows to test, with as much of each class as may be; a class of one row is there to be learned."""
+    """Training rows and test rows, stratified by class where possible. A class with one row is for training."""
     count = round(request.test_fraction * len(rows))
     if count == 0 or len(rows) - count < 2:
         if request.test_fraction > 0:
@@ -143,7 +143,7 @@ def _split(rows: Array, y: Array, task: str, request: Request) -> tuple[Array, A
 
 
 def _streamed(request: Request) -> Trained:
-    """The file in passes: numbers only, and the last rows to test with."""
+    """Fit a file of numbers in passes, and test on its last rows."""
     if request.categorical or request.delimiter:
         raise ValueError("--categorical and --delimiter do not go with files that are read in passes: see --no-stream")
     table = gf.data.open(request.data, target=request.target, drop=request.drop)

@@ -1,4 +1,4 @@
-"""`gyrfalcon tune`: what tuning chose, and how it got there."""
+"""`gyrfalcon tune`: tune and fit a model, and show what tuning chose."""
 
 from __future__ import annotations
 
@@ -49,7 +49,8 @@ def command(
     target: Target,
     task: TaskOption = Task.auto,
     objective: Annotated[
-        str, typer.Option("--objective", help=f"What to tune by: auto, {', '.join(sorted(gf.tuning.OBJECTIVES))}.")
+        str,
+        typer.Option("--objective", help=f"The objective of tuning: auto, {', '.join(sorted(gf.tuning.OBJECTIVES))}."),
     ] = "auto",
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the model too (.safetensors).")] = None,
     time_budget: Budget = 60.0,

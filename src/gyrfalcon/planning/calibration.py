@@ -101,7 +101,7 @@ def calibrate(conditions: Conditions) -> Rates:
 
 
 def _rows(conditions: Conditions, seconds: float) -> int:
-    """How many rows make a product long enough to be timed, given what it takes with few."""
+    """How many rows make a product long enough to be timed, given the time with few rows."""
     rows = FEW_ROWS * PRODUCT_SECONDS / seconds
     if conditions.kept:
         rows = KEPT_BYTES / (FEW_CENTERS * np.dtype(conditions.dtype).itemsize)
@@ -162,7 +162,7 @@ def _points(random: np.random.Generator, n: int, conditions: Conditions) -> Arra
 
 
 def _reading(conditions: Conditions) -> tuple[Law, Law]:
-    """Of a file that was written just now, and so is in the system's cache: a disk may be slower."""
+    """Rates of reading a file that was just written and so is in the system's cache. A disk may be slower."""
     if conditions.storage == "memory":
         nothing = Law((0.0,), (0.0,))
         return nothing, nothing

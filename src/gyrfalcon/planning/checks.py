@@ -1,4 +1,4 @@
-"""Arguments of a plan, read strictly: a plan for a mistyped size would look like any other."""
+"""Check the arguments of a plan strictly, because a plan for a mistyped size looks like any other plan."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ STORAGES = ("memory", "parquet", "feather", "npy")
 
 
 def as_count(value: Any, name: str, least: int = 1) -> int:
-    """A whole number; 1e9 is one, because that is how large ones are written."""
+    """A whole number. Floats such as 1e9 are accepted, because large numbers are often written in this way."""
     number = float(value) if isinstance(value, numbers.Real) and not isinstance(value, bool) else math.nan
     if not (least <= number < math.inf and number == int(number)):
         raise ValueError(f"{name} must be a whole number, {least} or more, got {value!r}")

@@ -49,7 +49,7 @@ class Setting:
 
     @property
     def share(self) -> int:
-        """Rows that a worker has."""
+        """The number of rows of a worker."""
         return math.ceil(self.n / self.workers)
 
     @property
@@ -88,7 +88,7 @@ class Setting:
 
 
 def seconds(setting: Setting, rates: Rates) -> dict[str, Seconds]:
-    """By part of the fit."""
+    """Seconds by part of the fit."""
     n, m, iterations = setting.share, setting.m, setting.iterations
     passes = math.ceil(n / setting.chunk_rows) if setting.streamed else 1  # what a pass costs to begin, chunks cost too
     right_side = _while_reading(setting, rates, rates.right_side(passes, n, n * m))
@@ -116,14 +116,14 @@ def _choosing(setting: Setting, rates: Rates) -> Seconds:
 
 
 def _while_reading(setting: Setting, rates: Rates, computing: Seconds) -> Seconds:
-    """A pass takes as long as reading does, or, if that is longer, as its own work and that of reading on all cores."""
+    """The time of a pass: that of reading, or that of the computation and decoding on all cores if it is longer."""
     numbers = setting.share * setting.d
     work = rates.reading_work(numbers).times(1 / torch.get_num_threads())
     return computing.plus(work).at_least(rates.reading(numbers))
 
 
 def _network(setting: Setting, columns: int) -> Seconds:
-    """One m × columns matrix sent to all workers and one of float64 summed over them, along trees."""
+    """The time to send an m × columns matrix to all workers and to sum one in float64 over them, along trees."""
     if setting.workers == 1:
         return ZERO
     message = NETWORK_DELAY + 8 * setting.m * columns / NETWORK_BYTES
@@ -132,7 +132,7 @@ def _network(setting: Setting, columns: int) -> Seconds:
 
 
 def memory(setting: Setting) -> dict[str, int]:
-    """Bytes by part, beyond the interpreter and its libraries, in a process that leads and has a share of the rows."""
+    """Bytes by part, without the interpreter and its libraries, in the leading process, which has some rows."""
     n, d, m, t, itemsize = setting.n, setting.d, setting.m, setting.t, setting.itemsize
     if setting.streamed:
         rows = CHUNKS_ALIVE * min(setting.share, setting.chunk_rows) * d * itemsize
@@ -155,7 +155,7 @@ def memory(setting: Setting) -> dict[str, int]:
 
 
 def peak(parts: dict[str, int]) -> int:
-    """The most that is held at once: centers, factors, the right side and a K that is kept are made in this order."""
+    """Peak memory. Centers, factors, the right-hand side and a K that is kept are made in this order."""
     held = parts["rows"] + parts["targets"]
     solving = parts["centers"] + parts["factor"] + parts["products"] + parts["vectors"]
     return held + max(parts["choosing"], solving + max(parts["sampling"], parts["right_side"], parts["kept"]))

@@ -1,4 +1,4 @@
-"""What was predicted, as numbers and in words."""
+"""The prediction, as numbers and as text."""
 
 from __future__ import annotations
 
@@ -69,12 +69,12 @@ class FitPlan:
 
     @property
     def total(self) -> float:
-        """Seconds."""
+        """The predicted time in seconds."""
         return self.seconds["total"].point
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Seconds between which the total is expected."""
+        """The interval in seconds in which the total is expected."""
         return self.seconds["total"].low, self.seconds["total"].high
 
     @property

@@ -1,4 +1,4 @@
-"""Times as sums of terms, fitted to measurements, with an interval around them."""
+"""Laws for times: sums of terms that are fitted to measurements, with an interval."""
 
 from __future__ import annotations
 

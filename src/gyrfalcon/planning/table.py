@@ -1,4 +1,4 @@
-"""Predictions side by side."""
+"""A table of plans."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class PlanTable:
 
 
 def duration(seconds: float) -> str:
-    """A time with the unit that suits it, in two digits."""
+    """Format a time with a suitable unit and two digits."""
     for unit, size, most in (("ms", 1e-3, 1.0), ("s", 1.0, 100.0), ("min", 60.0, 6000.0), ("h", 3600.0, 172800.0)):
         if seconds < most:
             return f"{_two_digits(seconds / size)} {unit}"

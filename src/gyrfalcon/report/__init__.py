@@ -1,4 +1,4 @@
-"""Reports: one HTML file that says how good a model is, where it errs, and how it came about."""
+"""Reports: one HTML file about how good a model is, where it is wrong, and how it was fitted."""
 
 from .write import write_report
 

@@ -1,4 +1,4 @@
-"""Pictures of a classification: ROC curves, calibration, confusion."""
+"""Figures for classification: ROC curves, calibration and confusion."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def predictions(evidence: Evidence) -> Section | None:
         ]
         listed = page.table(["actual", "predicted", "rows", "of the class"], rows, words=(0, 1))
         drawn.append(page.figure("Most often confused", listed, ""))
-    words = "What it gets right, what it takes for what, and what a probability is worth."
+    words = "Which classes the model gets right, which it confuses, and how reliable its probabilities are."
     return Section("Predictions", page.paragraph(words) + page.figures([part for part in drawn if part]))
 
 
@@ -60,7 +60,7 @@ def _keys(names: list[str]) -> dict[str, str]:
 
 
 def _said(evidence: Evidence, probabilities: Array) -> str:
-    """Histograms of the probability of the second class, of the rows of each class."""
+    """Histograms of the probability of the second class, one for the rows of each class."""
     edges = np.linspace(0, 1, 21)
     parts = [probabilities[evidence.truth == place] for place in (0, 1)]
     heights = [np.histogram(part, edges)[0] / max(1, len(part)) for part in parts]
@@ -78,7 +78,7 @@ def confusion_counts(truth: Array, predicted: Array, classes: int) -> Array:
 
 
 def confusion(counts: Array, names: list[str]) -> str:
-    """Counts on a shade that is their share of the class: a table if it can be read, else a picture."""
+    """Confusion counts, shaded by their share of the class, as a table if it is small enough, else as a figure."""
     shares = counts / np.maximum(1, counts.sum(1, keepdims=True))
     if len(names) > MOST_NUMBERED:
         return _shades(shares)
@@ -112,7 +112,7 @@ def _shades(shares: Array) -> str:
 
 
 def roc(evidence: Evidence, probabilities: Array) -> str:
-    """How many of a class are found for how many of the others taken for it: a curve for each class, one for all."""
+    """ROC curves: the share of a class that is found against the share of the others, for each class and for all."""
     truth, count = evidence.truth, len(evidence.outputs)
     plot = Plot(
         Scale(0, 1), Scale(0, 1), "share of the others taken for the class", "share of the class found", height=340
@@ -142,7 +142,7 @@ def _thinned(xs: Array, ys: Array) -> tuple[Array, Array]:
 
 
 def calibration(truth: Array, probabilities: Array) -> str:
-    """How often what had a probability came true: of the second of two classes, or of all pairs of row and class."""
+    """Observed frequency by predicted probability, of the second of two classes or of all pairs of row and class."""
     came_true = truth[:, None] == np.arange(probabilities.shape[1])
     said, came_true = (
         part[:, 1:].ravel() if part.shape[1] == 2 else part.ravel() for part in (probabilities, came_true)

@@ -1,4 +1,4 @@
-"""What the rows are like."""
+"""The section about the data."""
 
 from __future__ import annotations
 

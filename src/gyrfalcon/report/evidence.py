@@ -1,4 +1,4 @@
-"""What a report is made of: the model's answers for the test rows, computed once."""
+"""What a report is made from: the predictions for the test rows, computed once."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def gather(
     feature_names: Any = None,
     columns: Any = None,
 ) -> Evidence:
-    """Predict, and bring all that came to NumPy."""
+    """Predict the test rows and convert everything to NumPy."""
     check_is_fitted(model)
     if is_stream(X) or is_stream(X_train):
         raise ValueError("a report needs rows in memory: read some, gyrfalcon.data.open(path).X[:10_000] for example")
@@ -174,7 +174,7 @@ def _columns(model: Any, names: list[str], given: Any) -> list[str]:
 
 
 def plain(values: Any) -> Array:
-    """As a NumPy array, whatever the library and the device."""
+    """Convert to a NumPy array from any library and device."""
     return values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
 
 
@@ -183,7 +183,7 @@ def rows_of(X: Any) -> int:
 
 
 def rows(X: Any, places: Array) -> Any:
-    """Some rows, of the kind of X."""
+    """Some rows, in the type of X."""
     if isinstance(X, Tensor):
         return X[places.tolist()]
     return _safe_indexing(X, places)

@@ -1,4 +1,4 @@
-"""Which features matter, and where along them the model errs."""
+"""The section about features: their importance, and errors along them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def features(evidence: Evidence) -> Section:
         firsts.setdefault(evidence.columns[place], place)
     drawn = [_picture(evidence, place) for place in list(firsts.values())[:MOST_PICTURES]]
     title = "Errors along the features" if evidence.classes else "Residuals along the features"
-    words = "Where the line leaves zero, something in that feature is not yet understood."
+    words = "If the line is not near zero, the model misses an effect of that feature."
     if evidence.classes:
         words = "The share of test rows that are wrong, by groups of equal size."
     elif len(evidence.outputs) > 1:
@@ -104,12 +104,12 @@ def _error_rates(values: Array, wrong: Array, name: str) -> str:
 
 
 def _inner(values: Array) -> Scale:
-    """All but the outermost values, which would leave the others no room."""
+    """The range of the values without the outermost ones."""
     return Scale.of(np.quantile(values, [0.005, 0.995]) if len(values) > 400 else values)
 
 
 def _groups(values: Array) -> list[Array]:
-    """Rows in groups of about the same size, by value; equal values stay together."""
+    """Groups of rows of about the same size, by value. Equal values stay together."""
     different, places = np.unique(values, return_inverse=True)
     if len(different) > GROUPS:
         count = int(np.clip(len(values) // 8, 1, GROUPS))

@@ -1,4 +1,4 @@
-"""How much worse a model predicts when the values of one column are shuffled over the test rows."""
+"""Permutation importance: how much worse a model predicts if one column is shuffled over the test rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ENTRY = 100  # operations on an entry, beside one for each feature and output
 
 
 def importance(estimator: Any, points: Any, columns: Sequence[str], y: Array) -> tuple[dict[str, float], str]:
-    """By how much the error grows with each column shuffled, the most important first; or why that is not known.
+    """How much the error grows if each column is shuffled, the most important first, or why that is not known.
 
     The error of a classification is the share that is wrong; that of a regression is the RMSE, as a share of what it is
     now, on average over the outputs.
@@ -80,7 +80,7 @@ def _affordable(n: int, columns: int, estimator: Any) -> tuple[int, int]:
 
 
 def _shuffled(points: Any, features: list[int], orders: Array) -> Any:
-    """The rows once for each of the orders, some features in that order."""
+    """The rows repeated once per permutation, with some features permuted."""
     rows, width = points.shape
     again = np.arange(len(orders)) % rows
     if sparse.issparse(points):
@@ -93,7 +93,7 @@ def _shuffled(points: Any, features: list[int], orders: Array) -> Any:
 
 
 def _errors(estimator: Any, points: Any, y: Array) -> Array:
-    """Of the outputs, on average over the times that the rows of y are repeated in points."""
+    """The mean error of the outputs over the repetitions of the rows."""
     found = np.asarray(estimator.predict(points))
     times = len(found) // len(y)
     if is_classifier(estimator):

@@ -1,4 +1,4 @@
-"""How the model came about: what more rows would give, the trace of its tuning, the convergence of its solver."""
+"""The section about learning: the learning curve, the trace of tuning and the convergence of the solver."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ MOST_SECONDS = 15.0  # after which no other refit begins
 
 def learning(evidence: Evidence, seed: int = 0) -> Section | None:
     drawn = [part for part in (_curve(evidence, seed), *_tuning(evidence), *_convergence(evidence)) if part]
-    words = "What more rows would give, and the way to this model."
+    words = "How the error depends on the number of rows, and how the model was fitted."
     if evidence.y_train is None:
-        words = "The way to this model. For a learning curve, pass X_train and y_train."
+        words = "How the model was fitted. For a learning curve, pass X_train and y_train."
     return Section("Learning", page.paragraph(words) + page.figures(drawn)) if drawn else None
 
 
@@ -81,7 +81,7 @@ def _curve(evidence: Evidence, seed: int) -> str:
 
 
 def _draw(evidence: Evidence, size: int, random: np.random.Generator) -> Array:
-    """Random rows; of a classification at least one of each class."""
+    """Random rows, with at least one of each class for classification."""
     assert evidence.y_train is not None
     order = random.permutation(len(evidence.y_train))
     if evidence.classes:
@@ -91,7 +91,7 @@ def _draw(evidence: Evidence, size: int, random: np.random.Generator) -> Array:
 
 
 def _refit(evidence: Evidence, X: Any, y: Array, fewer: float) -> Any:
-    """The model on some rows, its kernel and noise as they are: the penalty is the noise over the number of rows."""
+    """The model fitted to some rows with the same kernel and noise; the penalty is the noise over the row count."""
     estimator = evidence.estimator
     settings = {
         "kernel": estimator.kernel_, "length_scale": "auto", "penalty": estimator.penalty_ * fewer, "tune": None,

@@ -1,4 +1,4 @@
-"""Test metrics and how far chance may have moved them: percentile bootstrap over the test rows."""
+"""Test metrics and their percentile bootstrap intervals over the test rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SMALLEST = 1e-15  # probability that a logarithm is taken of
 
 @dataclass(frozen=True)
 class Metric:
-    """A value, the ends of its 95 % interval (NaN if there is none), and what one gets who knows no features."""
+    """A value, the ends of its 95 % interval (NaN if there is none), and the value of a baseline without features."""
 
     name: str
     value: float
@@ -74,7 +74,7 @@ def bootstrap(statistic: Statistic, n: int, seed: int = 0) -> tuple[Array, Array
 
 
 def measure(evidence: Evidence) -> list[Metric]:
-    """The metrics of the task, the most telling first; of the first output, if there are several."""
+    """The metrics of the task, the most important first. With several outputs, they are those of the first one."""
     if evidence.probabilities is not None:
         return _classification(evidence, evidence.probabilities)
     return by_output(evidence)[0]
@@ -145,7 +145,7 @@ def _classification(evidence: Evidence, probabilities: Array) -> list[Metric]:
 
 
 def _places(evidence: Evidence) -> Array:
-    """The numbers of the classes of the training rows, as far as they have one."""
+    """The class numbers of the training rows that belong to a known class."""
     places = {label: place for place, label in enumerate(evidence.outputs)}
     assert evidence.y_train is not None
     found = [places.get(str(label), -1) for label in evidence.y_train.tolist()]

@@ -1,4 +1,4 @@
-"""Where the time went, and how to come here again."""
+"""The sections about time and about how to reproduce the model."""
 
 from __future__ import annotations
 

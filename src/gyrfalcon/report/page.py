@@ -1,4 +1,4 @@
-"""The page: one file that asks for no other. Every text is escaped here."""
+"""The HTML page, which needs no other files. All text is escaped here."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LOOKS = ("Auto", "Light", "Dark")
 
 @dataclass(frozen=True)
 class Section:
-    """A heading and HTML under it."""
+    """A heading and the HTML below it."""
 
     title: str
     body: str
@@ -28,7 +28,7 @@ class Section:
 
 
 def document(title: str, subtitle: str, sections: Sequence[Section], *, lead: str = "") -> str:
-    """All of it. `lead` is HTML between the title and the first section.
+    """The whole page. `lead` is HTML between the title and the first section.
 
     >>> page = document("<Title>", "", [Section("Data", "<p>three rows</p>")])
     >>> "&lt;Title&gt;" in page, '<section id="data">' in page
@@ -54,7 +54,7 @@ def paragraph(text: str, *, soft: bool = False) -> str:
 
 
 def figure(title: str, drawing: str, caption: str, keys: Mapping[str, str] | None = None) -> str:
-    """A drawing with a title and words; `keys` names the lines: what they are to their kind."""
+    """A figure with a title and a caption. `keys` maps the name of each line to its kind."""
     named = "".join(f'<span><i class="key {kind}"></i>{escape(name)}</span>' for name, kind in (keys or {}).items())
     legend = f'<div class="keys">{named}</div>' if named else ""
     words = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
@@ -66,7 +66,7 @@ def figures(drawn: Sequence[str]) -> str:
 
 
 def cards(items: Sequence[tuple[str, str, str]]) -> str:
-    """Name, number and a remark each."""
+    """Tiles with a name, a number and a remark."""
     drawn = "".join(
         f'<div class="card"><span>{escape(name)}</span><b>{escape(value)}</b><span>{escape(remark)}</span></div>'
         for name, value, remark in items
@@ -75,7 +75,7 @@ def cards(items: Sequence[tuple[str, str, str]]) -> str:
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, words: Sequence[int] = (0,), ours: str = "") -> str:
-    """Columns are numbers but for those in `words`; rows whose first cell starts with `ours` stand out."""
+    """A table. Columns are numbers, except `words`. Rows whose first cell starts with `ours` are highlighted."""
 
     def cells(tag: str, row: Sequence[str]) -> str:
         return "".join(
@@ -89,7 +89,7 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, words: Sequenc
 
 
 def bars(rows: Sequence[tuple[str, float, str]], *, kinds: Sequence[str] | None = None) -> str:
-    """Names, bars as long as the values say beside the largest, and what is written after them."""
+    """Names, bars with lengths relative to the largest value, and the text after each bar."""
     top = max((value for _, value, _ in rows), default=0.0)
     kinds = kinds or ["ours"] * len(rows)
     drawn = "".join(
@@ -101,7 +101,7 @@ def bars(rows: Sequence[tuple[str, float, str]], *, kinds: Sequence[str] | None 
 
 
 def facts(items: Mapping[str, str]) -> str:
-    """Terms and what they are here."""
+    """A list of terms and their values."""
     return "<dl>" + "".join(f"<dt>{escape(term)}</dt><dd>{escape(text)}</dd>" for term, text in items.items()) + "</dl>"
 
 

@@ -1,4 +1,4 @@
-"""Small pictures as SVG that take their colors from the page, so that one drawing serves light and dark."""
+"""Small SVG figures that take their colors from the page, so that they work in the light and the dark theme."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Plot:
             self.marks.append(f'<path class="{style}" d="{_path(points)}"/>')
 
     def band(self, xs: Any, low: Any, high: Any, kind: str = "ours") -> None:
-        """What lies between two lines."""
+        """Fill the area between two lines."""
         there, back = self._inside(xs, low), self._inside(xs, high)
         if len(there) and len(back):
             self.marks.append(f'<path class="band {kind}" d="{_path(np.concatenate([there, back[::-1]]))}Z"/>')
@@ -61,7 +61,7 @@ class Plot:
             self.marks.append(f'<path class="dots {kind}" stroke-width="{size:g}" d="{drawn}"/>')
 
     def cloud(self, xs: Any, ys: Any, kind: str = "ours", *, most: float = 1.0) -> None:
-        """Dots if they are few; else hexagons, the darker, up to `most`, the more they hold. None beyond the frame."""
+        """Draw few points as dots and many as hexagons, which are darker the more points they hold, up to `most`."""
         places = np.column_stack([self.x.place(np.ravel(xs)), self.y.place(np.ravel(ys))])
         within = ((places >= 0) & (places <= 1)).all(1)
         xs, ys = np.ravel(xs)[within], np.ravel(ys)[within]
@@ -82,7 +82,7 @@ class Plot:
             )
 
     def columns(self, edges: Any, heights: Any, kind: str = "ours") -> None:
-        """A histogram: columns from zero, a hair apart."""
+        """A histogram with small gaps between its columns."""
         lefts, base = self.across(edges), float(self.up(max(0.0, self.y.low)))
         for left, right, top in zip(lefts[:-1], lefts[1:], self.up(heights), strict=True):
             if base - top > 0.05:
@@ -91,7 +91,7 @@ class Plot:
                 self.marks.append(f'<path class="fill {kind}" d="{drawn}"/>')
 
     def steps(self, edges: Any, heights: Any, kind: str = "ours") -> None:
-        """A histogram that others can be seen through."""
+        """A transparent histogram."""
         along, outline = np.repeat(edges, 2)[1:-1], np.repeat(heights, 2)
         self.band(along, np.zeros(len(outline)), outline, kind)
         self.line(along, outline, kind)
@@ -103,7 +103,7 @@ class Plot:
         self.marks.append(f'<path class="line thin {kind}" d="{drawn}"/>')
 
     def note(self, x: float, y: float, text: str, *, anchor: str = "start", kind: str = "soft") -> None:
-        """Words at a place."""
+        """Text at a position."""
         self.marks.append(
             f'<text class="{kind}" x="{_short(float(self.across(x)))}" y="{_short(float(self.up(y)))}" '
             f'text-anchor="{anchor}">{escape(text)}</text>'
@@ -134,7 +134,7 @@ class Plot:
         return "".join(parts)
 
     def _inside(self, xs: Any, ys: Any) -> Array:
-        """Finite points in the picture's coordinates, those beyond the frame moved to its edge."""
+        """Finite points in the coordinates of the figure. Points outside the frame are moved to its edge."""
         points = np.column_stack([self.across(np.ravel(xs)), self.up(np.ravel(ys))])
         points = points[np.isfinite(points).all(1)]
         return np.asarray(np.clip(points, [LEFT, TOP - 4], [WIDTH - RIGHT + 4, self.height - BOTTOM]))
@@ -145,13 +145,13 @@ def _path(points: Array) -> str:
 
 
 def _short(value: float) -> str:
-    """One decimal, which is a tenth of a pixel, and no zeros to carry."""
+    """Format a coordinate with one decimal, a tenth of a pixel, without trailing zeros."""
     text = f"{value:.1f}"
     return text[:-2] if text.endswith(".0") else text
 
 
 def _hexagons(points: Array, side: float) -> tuple[Array, Array]:
-    """Centers of the hexagons that hold points, and how many each holds: the nearer of two shifted grids."""
+    """Centers of the hexagons that hold points, and how many points each holds."""
     cell = np.array([side * math.sqrt(3), 3 * side])
     grids = [np.round(points / cell) * cell, (np.floor(points / cell) + 0.5) * cell]
     first, second = (((points - grid) ** 2).sum(1) for grid in grids)

@@ -1,4 +1,4 @@
-"""Pictures of a regression: predicted against actual, residuals, bands and their coverage."""
+"""Figures for regression: predicted against actual values, residuals, bands and their coverage."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def predictions(evidence: Evidence) -> Section | None:
         )
         if not several:
             drawn.append(page.figure("Residuals", histogram(truth - predicted), residual_words(truth - predicted)))
-    body = page.paragraph("Every test row, as the model sees it and as it was.") + page.figures(drawn)
+    body = page.paragraph("The predicted and the actual value of every test row.") + page.figures(drawn)
     if several:
         rows = [[evidence.outputs[i], *(m.shown(m.value) + f" ({m.interval})" for m in metrics[i])] for i in order[:50]]
         body += page.table(["output", "R²", "RMSE", "MAE"], rows)
         if len(order) > 50:
-            body += page.paragraph(f"And {len(order) - 50} more, predicted less well.", soft=True)
+            body += page.paragraph(f"{len(order) - 50} more outputs are predicted less well.", soft=True)
     return Section("Predictions", body)
 
 
@@ -57,7 +57,7 @@ def against(truth: Array, predicted: Array) -> str:
 
 
 def histogram(values: Array, label: str = "actual − predicted") -> str:
-    """How values are spread, in at most forty columns."""
+    """A histogram of values with at most forty columns."""
     counts, edges = np.histogram(values, bins=bin_edges(values))
     plot = Plot(Scale.of(edges), Scale(0, 1.08 * max(1, counts.max())), label, "rows", height=340)
     plot.columns(edges, counts)
@@ -67,7 +67,7 @@ def histogram(values: Array, label: str = "actual − predicted") -> str:
 
 
 def bin_edges(*values: Array) -> Array:
-    """Edges for one histogram or several beside each other, between the outermost thousandths."""
+    """Bin edges for one or several histograms, without the outermost thousandths of the values."""
     flat = np.concatenate(values)
     low, high = np.quantile(flat, [0.001, 0.999]) if len(flat) > 1000 else (flat.min(), flat.max())
     if not high > low:
@@ -84,7 +84,9 @@ def uncertainty(evidence: Evidence) -> Section | None:
     if evidence.classes:
         return None
     if evidence.deviation is None:
-        return Section("Uncertainty", page.paragraph(f"No deviations: {evidence.without_deviation}.", soft=True))
+        return Section(
+            "Uncertainty", page.paragraph(f"There are no standard deviations: {evidence.without_deviation}.", soft=True)
+        )
     scaled = np.abs(evidence.truth - evidence.predicted) / np.maximum(evidence.deviation, 1e-300)
     observed = coverage(scaled)
     held = observed[LEVELS.tolist().index(0.95)]
@@ -92,12 +94,12 @@ def uncertainty(evidence: Evidence) -> Section | None:
         page.figure(
             "Bands against what they hold",
             coverage_plot(observed, len(evidence.truth)),
-            f"The band that should hold 95 % of new observations holds {share(held)} of the test rows. Grey: where "
-            "chance would leave a perfect model, 95 times in 100.",
+            f"The band that should hold 95 % of new observations holds {share(held)} of the test rows. The gray "
+            "area holds the curve of a perfect model 95 times in 100.",
             {"observed": "ours", "perfect": "soft dashed"},
         ),
         page.figure(
-            "How sure it is",
+            "Predictions with their bands",
             band(evidence.truth[:, 0], evidence.predicted[:, 0], evidence.deviation[:, 0], evidence.outputs[0]),
             f"Test rows by prediction, each with the actual value{_shown(len(evidence.truth))}.",
             {"predicted, 95 % band": "ours", "actual": "other"},

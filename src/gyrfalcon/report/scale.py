@@ -1,4 +1,4 @@
-"""From data to places along an axis."""
+"""Scales that map data to positions on an axis."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Scale:
 
     @classmethod
     def of(cls, *values: Any, log: bool = False, room: float = 0.04) -> Scale:
-        """An axis that holds all finite values, with some room at both ends."""
+        """An axis for all finite values, with some room at both ends."""
         flat = np.concatenate([np.asarray(value, dtype=np.float64).ravel() for value in values])
         flat = flat[np.isfinite(flat) & ((flat > 0) | (not log))]
         if not len(flat):

@@ -1,4 +1,4 @@
-"""Numbers as people write them; what is not finite is a dash."""
+"""Format numbers for readers. Numbers that are not finite become a dash."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 
 def number(value: float, digits: int = 4) -> str:
-    """Some significant digits, thousands apart, powers of ten only where zeros would have to be counted.
+    """Format a number with some significant digits, thousands separators, and powers of ten where zeros would be many.
 
     >>> [number(value) for value in (0.123456, 1234567.0, 250.0, 3e-9, float("nan"))]
     ['0.1235', '1,234,567', '250', '3e−9', '–']
@@ -25,7 +25,7 @@ def number(value: float, digits: int = 4) -> str:
 
 
 def share(value: float) -> str:
-    """A part of one, in percent.
+    """Format a share of one in percent.
 
     >>> share(0.9512), share(1.0), share(0.0004)
     ('95.1 %', '100 %', '0.04 %')
@@ -46,7 +46,7 @@ def seconds(value: float) -> str:
 
 
 def short(name: object, most: int = 40) -> str:
-    """A name that fits in a label."""
+    """Shorten a name so that it fits in a label."""
     text = " ".join(str(name).split())
     return text if len(text) <= most else text[: most - 1] + "…"
 

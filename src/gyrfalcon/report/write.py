@@ -101,7 +101,7 @@ def _page(evidence: Evidence, title: str | None, reproduce: str | None) -> str:
 
 
 def _summary(evidence: Evidence) -> str:
-    """The metrics in large type, and what knowing nothing would give."""
+    """The metrics in large type, and those of the baseline."""
     metrics = measure(evidence)
     several = not evidence.classes and len(evidence.outputs) > 1
     cards = [(metric.name, metric.shown(metric.value), metric.interval) for metric in metrics]
@@ -112,5 +112,5 @@ def _summary(evidence: Evidence) -> str:
         cards.append(("In the 95 % band", share(float(inside.mean())), "of the test rows"))
     guess = "the most frequent class, and how frequent each is" if evidence.classes else "the mean"
     naive = ", ".join(f"{metric.name} {metric.shown(metric.naive)}" for metric in metrics)
-    words = f"Below each number its 95 % interval, by bootstrap over the test rows. Always saying {guess}: {naive}."
+    words = f"The 95 % intervals are by bootstrap over the test rows. Always predicting {guess} would give: {naive}."
     return page.cards(cards) + page.paragraph(words, soft=True)
