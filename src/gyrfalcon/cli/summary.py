@@ -28,7 +28,7 @@ def summary(estimator: KernelEstimator) -> dict[str, Any]:
         "message": record.message,
     }
     if hasattr(estimator, "classes_"):
-        facts |= {"loss": estimator._fitted_loss.name, "classes": [str(label) for label in estimator.classes_]}
+        facts |= {"loss": estimator._targets.loss.name, "classes": [str(label) for label in estimator.classes_]}
     return facts
 
 
