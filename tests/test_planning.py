@@ -167,7 +167,7 @@ def test_memory_is_as_measured():
             C = gf.centers.select("uniform", kernel, X, m, random=random)
             Y = torch.from_numpy(X[:, :1].copy())
             problem = gf.solvers.LeastSquares(gf.KernelMatrix(kernel, X, C), Y, 1e-6)
-            falkon(problem, tolerance=0.0, max_iterations=1)
+            gf.solvers.solve(problem, gf.solvers.Falkon(tolerance=0.0, max_iterations=1))
 
         torch.set_num_threads(1)
         fit(2000, 100)
