@@ -19,6 +19,13 @@ def as_points(value: Any, name: str) -> Any:
     """A finite float32 or float64 matrix: an array, a tensor, CSR or a Source; see `arrays.as_matrix`.
 
     A source of rows passes as it is: it checks its chunks whenever they are read. A Dask collection becomes one.
+
+    Examples
+    --------
+    >>> from gyrfalcon.data import as_points
+    >>> as_points([[1, 2], [3, 4]], "X")
+    array([[1., 2.],
+           [3., 4.]])
     """
     if is_dask(value):
         return DaskSource(value)
@@ -100,6 +107,16 @@ class Points:
         if isinstance(self.values, Source):
             return self.values.spread(count)
         return np.unique(np.linspace(0, self.shape[0] - 1, count).astype(int))
+
+    def equals(self, other: Points) -> bool:
+        """Whether these are the same rows, compared number by number where they are not the same object."""
+        if self is other or self.values is other.values:
+            return True
+        if self.shape != other.shape or self.streamed or other.streamed or self.sparse != other.sparse:
+            return False
+        if self.sparse:
+            return bool((self.values != other.values).nnz == 0)
+        return bool((self.values == other.values).all())
 
     def double(self) -> Points:
         """The same rows in float64."""

@@ -38,7 +38,7 @@ from .beginning import Beginning
 from .callbacks import CallbackSupportMixin, callbacks_end, tell_callbacks
 from .data import read_points
 from .interrupts import keeps_the_old_model
-from .pipeline import Fitted, Known, Settings, Validation, devices_of, fit_function
+from .pipeline import Chosen, Fitted, Known, Settings, Validation, devices_of, fit_function, seeded
 from .predictor import WIDE_ROWS, Predictor
 from .streams import is_stream, source_of
 from .targets import ClassTargets, Coefficients, RegressionTargets
@@ -188,13 +188,12 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
         if isinstance(self.solver, str) and self.solver == "auto":
             return None
         solver = as_solver(self.solver)
-        if isinstance(self.solver, str) and hasattr(solver, "random_state"):
-            solver = dataclasses.replace(solver, random_state=seed)  # type: ignore[type-var]
-        return solver
+        return seeded(solver, seed) if isinstance(self.solver, str) else solver
 
     def _stopping(self) -> EarlyStopping | None:
         if isinstance(self.early_stopping, EarlyStopping):
-            if not isinstance(self.early_stopping.validation, float):
+            share = self.early_stopping.validation
+            if not isinstance(share, numbers.Real) or isinstance(share, numbers.Integral):
                 raise ValueError(
                     "early_stopping: estimators hold out a share of the rows, so validation must be a number between 0 "
                     f"and 1, got {self.early_stopping.validation!r}"
@@ -223,12 +222,19 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
         kept, held_rows = train_test_split(rows, test_size=held, random_state=seed, stratify=strata)
         kept = np.sort(kept)
         part = None if weights is None else weights[held_rows]
-        validation = Validation(take(points, held_rows), y[held_rows], part)
-        if isinstance(points, Source):  # the others are not to be gathered in memory
+        if isinstance(points, Source):  # the others are not to be gathered in memory, and these with the sample
             weights = np.ones(len(y)) if weights is None else weights.copy()
             weights[held_rows] = 0.0
-            return points, y, weights, validation
+            return points, y, weights, Validation(points, y[held_rows], part, held_rows)
+        validation = Validation(take(points, held_rows), y[held_rows], part)
         return take(points, kept), y[kept], None if weights is None else weights[kept], validation
+
+    def _check_validation(self, X_val: Any, y_val: Any) -> None:
+        """Refuse one half of validation data."""
+        if X_val is None and y_val is not None:
+            raise ValueError("y_val was given without X_val: pass both, or neither")
+        if X_val is not None and y_val is None and not is_stream(X_val):
+            raise ValueError("y_val is missing: pass it with X_val")
 
     def _known(self) -> Known | None:
         """The last fit, if this one goes on from it."""
@@ -255,9 +261,11 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
         def attributes(solution: Coefficients) -> dict[str, Any]:
             return dict(zip(("coefficients_", "intercept_"), targets.decode(solution), strict=True))
 
-        def notify(solver: Solver[Any]) -> Any:
+        def notify(solver: Solver[Any], chosen: Chosen) -> Any:
             after_iteration = tell_callbacks(self, *given, int(getattr(solver, "max_iterations", 1)))
-            return lambda solution: after_iteration(lambda: attributes(solution()))
+            known_now = {"kernel_": chosen.kernel, "centers_": chosen.centers, "penalty_": chosen.penalty}
+            known_now |= {"record_": Record(solver.name), "_predictor": None}
+            return lambda solution: after_iteration(lambda: known_now | attributes(solution()))
 
         fitted = fit_function(
             self._settings(points, beginning.solver_seed),
@@ -275,6 +283,7 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
             self.tuning_ = fitted.tuning
         self.__dict__.update(attributes((fitted.solution.coefficients, fitted.solution.intercept)))
         self.record_, self._predictor = fitted.record, None
+        self._predictor = self._function()
         self.n_iter_ = max(1, self.record_.iterations)
         callbacks_end(self, *given)
         if beginning.checkpoint is not None and not fitted.interrupted:

@@ -55,16 +55,18 @@ class Choices:
         AnyPoints, targets as the solver gets them, weights.
     loss : Loss
     beginning : Beginning
+    also : array of ints, optional
+        Numbers of rows of a source that are to be brought into memory in the same pass.
     """
 
-    def __init__(self, settings: Settings, data: Data, loss: Loss, beginning: Beginning):
+    def __init__(self, settings: Settings, data: Data, loss: Loss, beginning: Beginning, *, also: Array | None = None):
         self.settings, self.loss = settings, loss
         self.random, self.budget, self.checkpoint = beginning.random(), beginning.budget, beginning.checkpoint
         self._rows = data.points.shape[0]
         self.total = float(self._rows if data.weights is None else data.weights.sum())
-        self.data = self._sampled(data)
+        self.data = self._sampled(data, also)
 
-    def _sampled(self, data: Data) -> Data:
+    def _sampled(self, data: Data, also: Array | None) -> Data:
         """All rows, or those of a source that one pass brings into memory: length scales, tuning, centres and the
         solver's preconditioner are made from them."""
         source = data.points
@@ -76,7 +78,8 @@ class Choices:
         present = np.arange(self._rows) if data.weights is None else np.flatnonzero(data.weights)
         rows = np.sort(self.random.choice(present, min(count, len(present)), replace=False, shuffle=False))
         weights = None if data.weights is None else data.weights[rows]
-        return Data(source.keep(rows), data.Y[rows], weights)
+        source.keep(rows if also is None else np.union1d(rows, also))
+        return Data(source.take(rows), data.Y[rows], weights)
 
     def kernel_and_noise(self) -> Learned:
         """The kernel and the noise to fit with: tuned if they are to be, or what the parameters say."""
@@ -150,6 +153,9 @@ class Choices:
 
     def _count_of(self, points: AnyPoints, outputs: int) -> int:
         """How many centres there are to be."""
+        wish = self.settings.centers
+        if not isinstance(wish, str) and not callable(wish):
+            return int(np.shape(wish)[0]) if np.ndim(wish) == 2 else int(wish.shape[0])
         if not isinstance(self.settings.n_centers, str):
             return self.settings.n_centers
         return center_rules.automatic_count(self._rows, torch_dtype(points).itemsize, self.budget, outputs)

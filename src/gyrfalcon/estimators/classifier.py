@@ -149,6 +149,7 @@ checkpoint, memory_budget, device, random_state, verbose
             Validation data: watched, and used for early stopping if that is on.
         """
         self._check_parameters()
+        self._check_validation(X_val, y_val)
         named = {"target": target, "weight": weight, "features": features}
         X, y, sample_weight = opened(X, y, sample_weight, **named)
         points = self._read(X, reset=True)

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy import sparse
 
 from gyrfalcon import centers as center_rules
 from gyrfalcon.arrays import AnyPoints, Array, as_kind, device_of, torch_dtype
@@ -22,7 +21,7 @@ from gyrfalcon.tuning import Grid, Trace
 from gyrfalcon.tuning.rows import Data
 
 from .beginning import Beginning
-from .choices import Choices
+from .choices import SMALL, Choices
 from .interrupts import what_was_reached
 from .monitor import Monitor
 from .predictor import Predictor
@@ -53,11 +52,17 @@ class Settings:
 
 @dataclass(frozen=True)
 class Validation:
-    """Rows that the fit does not see, their targets and weights."""
+    """Rows that the fit does not see, their targets and weights; `rows` are their numbers in `points` if that is a
+    Source, from which they are gathered together with the sample that the fit takes."""
 
     points: AnyPoints
     y: Array
     weights: Array | None = None
+    rows: Array | None = None
+
+    def gathered(self) -> Validation:
+        """The same with the rows in memory."""
+        return self if self.rows is None else Validation(self.points.take(self.rows), self.y, self.weights)
 
 
 @dataclass(frozen=True)
@@ -85,6 +90,15 @@ class Fitted:
     interrupted: bool
 
 
+@dataclass(frozen=True)
+class Chosen:
+    """What a fit has chosen before it solves."""
+
+    kernel: Kernel
+    centers: AnyPoints
+    penalty: float
+
+
 Notify = Callable[[Callable[[], Coefficients]], bool]
 """Told of each iteration with a function that gives the coefficients so far; True stops the fit."""
 
@@ -99,7 +113,7 @@ def fit_function(
     *,
     known: Known | None = None,
     validation: Validation | None = None,
-    notify: Callable[[Solver[Any]], Notify] | None = None,
+    notify: Callable[[Solver[Any], Chosen], Notify] | None = None,
 ) -> Fitted:
     """Fit f = Σⱼ βⱼ k(·, cⱼ) to rows and targets.
 
@@ -116,7 +130,7 @@ def fit_function(
         An earlier fit to go on from, with its kernel and centres.
     validation : Validation, optional
         Rows to judge iterates by.
-    notify : callable (Solver) -> Notify, optional
+    notify : callable (Solver, Chosen) -> Notify, optional
         Makes what is told of each iteration of the solver.
     """
     Y, loss = targets.encode(y), targets.loss
@@ -126,8 +140,10 @@ def fit_function(
     if known is not None:
         kernel, C = known.kernel, as_kind(known.centers, points)
         penalty = known.penalty if isinstance(settings.penalty, str) else settings.penalty
+        group = _same_rows(points, weights, C)
     else:
-        choices = Choices(settings, Data(points, Y, weights), loss, beginning)
+        also = None if validation is None else validation.rows
+        choices = Choices(settings, Data(points, Y, weights), loss, beginning, also=also)
         learned = choices.kernel_and_noise()
         tuning, kernel, penalty = learned.trace, learned.kernel, learned.noise / total
         unpenalised = settings.solver is not None and not settings.solver.traits.needs_penalty
@@ -138,8 +154,13 @@ def fit_function(
         else:
             C = as_kind(learned.centers, points)
     problem = _pose(settings, kernel, points, C, Y, weights, group, penalty, targets, beginning.budget)
-    solver, reason = (settings.solver, "") if settings.solver is not None else choose(problem)
-    _check_options(settings, solver, targets)
+    if settings.solver is not None:
+        solver, reason = settings.solver, ""
+    else:
+        solver, reason = choose(problem)
+        solver = seeded(solver, beginning.solver_seed)
+    _check_options(settings, solver, targets, problem, known)
+    validation = None if validation is None else validation.gathered()
 
     def error(solution: Coefficients) -> float:
         assert validation is not None
@@ -153,7 +174,7 @@ def fit_function(
         verbose=settings.verbose,
         validate=None if validation is None else error,
         stopping=settings.early_stopping,
-        notify=None if notify is None else notify(solver),
+        notify=None if notify is None else notify(solver, Chosen(kernel, C, penalty)),
     ) as monitor:
         solution, interrupted = _solve(problem, solver, known, monitor, beginning)
     if settings.early_stopping is not None and monitor.best is not None:
@@ -170,17 +191,27 @@ def fit_function(
     return Fitted(kernel, C, penalty, tuning, problem, solution, record, total, interrupted)
 
 
-def _check_options(settings: Settings, solver: Solver[Any], targets: Targets) -> None:
+def _check_options(
+    settings: Settings, solver: Solver[Any], targets: Targets, problem: LeastSquares | Risk, known: Known | None
+) -> None:
     """Refuse what does not apply to the solver, before it begins."""
+    traits = solver.traits
     solver.check(loss=targets.loss)
+    if traits.holds_out and problem.K.shape[0] < 2:
+        raise ValueError(
+            f"solver={solver.name!r} holds rows out, which needs two different ones: choose another solver"
+        )
+    if known is not None and traits.holds_out and not traits.starts:
+        raise ValueError(f"warm_start: solver={solver.name!r} always begins from zero: switch warm_start off")
     if settings.early_stopping is None:
         return
-    if solver.traits.holds_out:
+    if traits.holds_out:
+        own = "stopping=EarlyStopping(...)" if hasattr(solver, "stopping") else "validation=..."
         raise ValueError(
             f"early_stopping: solver={solver.name!r} holds out rows by itself: switch early_stopping off, and set "
-            f"solver={type(solver).__name__}(stopping=EarlyStopping(...)) instead"
+            f"solver={type(solver).__name__}({own}) instead"
         )
-    if not solver.traits.iterates:
+    if not traits.iterates:
         raise ValueError(
             f"early_stopping: solver={solver.name!r} does not iterate: switch early_stopping off, or take 'falkon'"
         )
@@ -230,7 +261,7 @@ def _pose(
         Y, weights, floor = center_rules.merge(Y, weights, group, C.shape[0])
         points, symmetric = C, True
     elif group is None and not isinstance(points, Source):
-        symmetric = _equal(points, C)
+        symmetric = Points(points).equals(Points(C))
     if weights is not None and weights.min() == weights.max():
         weights = None
     if weights is not None and isinstance(settings.solver, EigenPro):
@@ -245,13 +276,17 @@ def _pose(
     return Risk(K, target_columns, penalty, targets.loss, w, settings.fit_intercept)
 
 
-def _equal(points: AnyPoints, C: AnyPoints) -> bool:
-    """Whether centres that were given are the points themselves."""
-    if points.shape != C.shape:
-        return False
-    if sparse.issparse(points):
-        return bool((points != C).nnz == 0)
-    return bool((points == C).all())
+def _same_rows(points: AnyPoints, weights: Array | None, C: AnyPoints) -> Array | None:
+    """Which center each row is, if the centers of an earlier fit are the distinct rows of this one."""
+    if isinstance(points, Source) or points.shape[0] > max(2 * C.shape[0], SMALL):
+        return None
+    rows, group = center_rules.distinct(points, weights)
+    return group if Points(rows).equals(Points(C)) else None
+
+
+def seeded(solver: Solver[Any], seed: int) -> Solver[Any]:
+    """A solver with default settings that draws random numbers, with a seed."""
+    return dataclasses.replace(solver, random_state=seed) if hasattr(solver, "random_state") else solver  # type: ignore[type-var]
 
 
 def devices_of(device: Any, points: AnyPoints) -> list[Any] | None:

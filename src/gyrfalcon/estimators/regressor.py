@@ -186,9 +186,12 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
             Validation data: watched, and used for early stopping if that is on.
         """
         self._check_parameters()
+        self._check_validation(X_val, y_val)
         if self.uncertainty not in ("auto", True, False):
             raise ValueError(f"uncertainty must be 'auto', True or False, got {self.uncertainty!r}")
         loss = self._loss()
+        if self.uncertainty is True and not isinstance(loss, Squared):
+            raise ValueError(f"uncertainty=True needs the squared loss, got loss={self.loss!r}: leave it out")
         named = {"target": target, "weight": weight, "features": features}
         X, y, sample_weight = opened(X, y, sample_weight, **named)
         points = self._read(X, reset=True)

@@ -249,6 +249,16 @@ class KernelMatrix:
         """C, as an array, a tensor or CSR."""
         return self._C.values
 
+    def shares_centers(self, other: KernelMatrix) -> bool:
+        """Whether the centers of two matrices are the same points.
+
+        >>> import numpy as np, gyrfalcon as gf
+        >>> K = gf.KernelMatrix("rbf", np.zeros((5, 1)))
+        >>> K.shares_centers(K.rows(slice(2))), K.shares_centers(K.with_centers(np.ones((5, 1))))
+        (True, False)
+        """
+        return self._C.equals(other._C)
+
     @property
     def features(self) -> float:
         """How many numbers a row of X stores, on average."""

@@ -59,8 +59,8 @@ class CrossMoments:
         whitening : Whitening, optional
             Of the same centres, if it is known already.
         """
-        if K.shape != K_next.shape or K.kernel != K_next.kernel:
-            raise ValueError(f"K and K_next must have the same kernel and shape, got {K!r} and {K_next!r}")
+        if K.shape != K_next.shape or K.kernel != K_next.kernel or not K.shares_centers(K_next):
+            raise ValueError(f"K and K_next must have the same kernel, shape and centers, got {K!r} and {K_next!r}")
         n, m = K.shape
         whitening = Whitening.of(K) if whitening is None else whitening
         w = np.ones(n) if weights is None else as_numpy(weights, np.float64).reshape(n)
@@ -76,10 +76,7 @@ class CrossMoments:
         return cls(whitening, before, between, after, float(w.sum()), n)
 
     def __add__(self, other: CrossMoments) -> CrossMoments:
-        mine, theirs = self.whitening.T, other.whitening.T
-        if self.before.shape != other.before.shape or not np.array_equal(
-            np.eye(1) if mine is None else np.triu(mine), np.eye(1) if theirs is None else np.triu(theirs)
-        ):
+        if not self.whitening.same_as(other.whitening):
             raise ValueError("moments of other centres cannot be added: make them with the same")
         return replace(
             self,

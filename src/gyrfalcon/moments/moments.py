@@ -133,9 +133,7 @@ class Moments:
 
     def _comparable(self, other: Moments) -> Moments:
         """The other moments about the same origin, if their features are the same."""
-        mine, theirs = self.whitening.T, other.whitening.T
-        same = mine is theirs or (mine is not None and theirs is not None and np.array_equal(mine, theirs))
-        if not same or self.whitening.size != other.whitening.size or len(self.origin) != len(other.origin):
+        if not self.whitening.same_as(other.whitening) or len(self.origin) != len(other.origin):
             raise ValueError("moments of other centres or other outputs cannot be combined: make them with the same")
         return other.about(self.origin)
 

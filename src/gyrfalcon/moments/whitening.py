@@ -93,9 +93,18 @@ class Whitening:
         return beta if self.T is None else np.asarray(blas.dtrmm(1.0, self.T, np.asfortranarray(beta)))
 
     def lower(self, device: torch.device) -> torch.Tensor:
-        """Tᵀ as a tensor; explicit features have none."""
-        assert self.T is not None
+        """Tᵀ as a tensor."""
+        if self.T is None:
+            return torch.eye(self.size, dtype=torch.float64, device=device)
         return torch.from_numpy(self.T.T).tril().to(device)
+
+    def same_as(self, other: Whitening) -> bool:
+        """Whether the features are the same: equal triangles, whatever is below their diagonals."""
+        if self.T is other.T:
+            return self.size == other.size
+        if self.T is None or other.T is None or self.size != other.size:
+            return False
+        return np.array_equal(np.triu(self.T), np.triu(other.T))
 
     def leading(self, size: int) -> Whitening:
         """That of the first centres alone: T is triangular, so the first features do not see the later centres."""

@@ -103,7 +103,15 @@ S = TypeVar("S", bound=State)
 
 @dataclass(frozen=True)
 class Run:
-    """How a solve begins, whom it tells, and what it keeps."""
+    """How a solve begins, whom it tells, and what it keeps: what `_solve` of a solver is given.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from gyrfalcon.solvers import Run
+    >>> Run(start=(torch.zeros(3, 1), torch.zeros(1))).coefficients.shape
+    torch.Size([3, 1])
+    """
 
     start: Start | None = None
     callback: Callback | None = None

@@ -60,7 +60,7 @@ def check_validation(validation: Any) -> None:
     if validation is None:
         return
     folds = isinstance(validation, numbers.Integral) and not isinstance(validation, bool) and int(validation) >= 2
-    if folds or (isinstance(validation, float) and 0 < validation < 1):
+    if folds or (isinstance(validation, numbers.Real) and 0 < validation < 1):
         return
     raise ValueError(
         f"validation must be a share of the rows between 0 and 1, a number of folds from 2 on, or None, "
