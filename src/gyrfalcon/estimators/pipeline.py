@@ -159,7 +159,7 @@ def fit_function(
     else:
         solver, reason = choose(problem)
         solver = seeded(solver, beginning.solver_seed)
-    _check_options(settings, solver, targets, problem, known)
+    _check_options(settings, solver, targets, problem)
     validation = None if validation is None else validation.gathered()
 
     def error(solution: Coefficients) -> float:
@@ -191,9 +191,7 @@ def fit_function(
     return Fitted(kernel, C, penalty, tuning, problem, solution, record, total, interrupted)
 
 
-def _check_options(
-    settings: Settings, solver: Solver[Any], targets: Targets, problem: LeastSquares | Risk, known: Known | None
-) -> None:
+def _check_options(settings: Settings, solver: Solver[Any], targets: Targets, problem: LeastSquares | Risk) -> None:
     """Refuse what does not apply to the solver, before it begins."""
     traits = solver.traits
     solver.check(loss=targets.loss)
@@ -201,8 +199,6 @@ def _check_options(
         raise ValueError(
             f"solver={solver.name!r} holds rows out, which needs two different ones: choose another solver"
         )
-    if known is not None and traits.holds_out and not traits.starts:
-        raise ValueError(f"warm_start: solver={solver.name!r} always begins from zero: switch warm_start off")
     if settings.early_stopping is None:
         return
     if traits.holds_out:

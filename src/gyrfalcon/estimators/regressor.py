@@ -63,7 +63,8 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
         aside, or what `fit` is given as X_val and y_val. It is a root mean square, or the mean of a loss that is not
         squared. True sets a tenth aside and waits for five iterations.
     warm_start : bool
-        Whether the next `fit` begins from this one's coefficients, with its kernel and centres.
+        Whether the next `fit` keeps this one's kernel and centers, and begins from its coefficients where the solver
+        can begin anywhere.
     tune : "auto", None, str, Objective, Tuning or PenaltyPath
         How what is "auto" is learned; None for not at all, the name of an objective to tune everything by it, "map" to
         learn a linear map of the inputs. On at most 4,500 rows, unless a `Tuning` says otherwise.

@@ -12,6 +12,7 @@ from gyrfalcon.estimators import KernelClassifier, KernelRegressor
 from gyrfalcon.estimators.base import KernelEstimator
 from gyrfalcon.estimators.data import hand_back
 from gyrfalcon.persistence import Savable, State, build, describe
+from gyrfalcon.solvers import Newton
 
 from .columns import Array, Column, named_columns
 from .preprocessor import TablePreprocessor
@@ -20,7 +21,7 @@ from .targets import TASKS, read_target, task_of, values_of
 
 LOGISTIC_ROWS = 50_000  # times classes, up to which the logistic loss takes seconds
 # Predictions have settled by then; what later steps gain is seen in the gradient only, and takes most of the time.
-LOGISTIC: dict[str, Any] = {"loss": "logistic", "tolerance": 1e-2, "max_iterations": 20}
+LOGISTIC: dict[str, Any] = {"loss": "logistic", "solver": Newton(tolerance=1e-2, max_iterations=20)}
 
 
 class TableModel(Savable, BaseEstimator):  # type: ignore[misc]
