@@ -12,6 +12,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -25,9 +26,9 @@ namespace {
 
 using Doubles = std::vector<double>;
 // family, gain, first, second, shift, scale, has_matrix
-using LeafTuple = std::tuple<int, double, double, double, Doubles, Doubles, bool>;
+using LeafTuple = std::tuple<std::string, double, double, double, Doubles, Doubles, bool>;
 // operation, leaf, value
-using StepTuple = std::tuple<int, int, double>;
+using StepTuple = std::tuple<std::string, int, double>;
 
 template <class T>
 using Input = nb::ndarray<const T, nb::ndim<2>, nb::device::cpu>;
@@ -36,6 +37,38 @@ using Output = nb::ndarray<T, nb::ndim<2>, nb::device::cpu>;
 
 void require(bool condition, const std::string& message) {
     if (!condition) throw std::invalid_argument(message);
+}
+
+// The value of an enumeration whose names are listed in its order.
+template <class Enum, class Names>
+Enum named(const Names& names, const std::string& name, const char* what) {
+    const auto found = std::find_if(std::begin(names), std::end(names), [&](std::string_view n) { return n == name; });
+    require(found != std::end(names), std::string(what) + ": unknown name '" + name + "'");
+    return static_cast<Enum>(found - std::begin(names));
+}
+
+Family family_named(const std::string& name) {
+    const auto found = std::find_if(std::begin(families), std::end(families),
+                                    [&](const FamilyTraits& family) { return family.name == name; });
+    require(found != std::end(families), "leaves: unknown kernel family '" + name + "'");
+    return static_cast<Family>(found - std::begin(families));
+}
+
+nb::dict described_families() {
+    nb::dict described;
+    for (const FamilyTraits& family : families) {
+        nb::dict entry;
+        entry["argument"] = argument_names[static_cast<std::size_t>(family.argument)];
+        entry["differentiable"] = family.has_slope;
+        described[nb::str(family.name.data(), family.name.size())] = entry;
+    }
+    return described;
+}
+
+nb::list described_losses() {
+    nb::list described;
+    for (const char* name : loss_names) described.append(name);
+    return described;
 }
 
 template <class T, class Array>
@@ -48,13 +81,12 @@ Program make_program(std::size_t inputs, const std::vector<LeafTuple>& leaves, c
     Program program;
     program.inputs = inputs;
     for (const auto& [family, gain, first, second, shift, scale, has_matrix] : leaves) {
-        require(family >= 0 && family <= static_cast<int>(Family::fourier), "leaves: unknown kernel family");
         require(std::isfinite(gain) && std::isfinite(first) && std::isfinite(second), "leaves: constants not finite");
         require(shift.size() == inputs, "leaves: shift needs one entry per column of X");
         require(has_matrix ? inputs != 0 && scale.size() % inputs == 0 : scale.size() == inputs,
                 "leaves: scale does not fit the columns of X");
         Leaf leaf;
-        leaf.family = static_cast<Family>(family);
+        leaf.family = family_named(family);
         leaf.gain = gain;
         leaf.first = first;
         leaf.second = second;
@@ -66,8 +98,7 @@ Program make_program(std::size_t inputs, const std::vector<LeafTuple>& leaves, c
     }
     std::size_t depth = 0;
     for (const auto& [operation, leaf, value] : steps) {
-        require(operation >= 0 && operation <= static_cast<int>(Operation::scale), "steps: unknown operation");
-        const auto kind = static_cast<Operation>(operation);
+        const auto kind = named<Operation>(operation_names, operation, "steps");
         const bool pops = kind == Operation::add || kind == Operation::multiply;
         require(depth >= (pops ? 2u : kind == Operation::scale ? 1u : 0u), "steps: operand missing");
         require(kind != Operation::leaf || (leaf >= 0 && static_cast<std::size_t>(leaf) < leaves.size()),
@@ -97,13 +128,12 @@ auto released(const Work& work) {
 }
 
 template <class T>
-void run_checked(int task, const std::vector<LeafTuple>& leaves, const std::vector<StepTuple>& steps,
+void run_checked(const std::string& task, const std::vector<LeafTuple>& leaves, const std::vector<StepTuple>& steps,
                  const Input<T>& x, const Input<T>& c, const std::optional<Input<T>>& v,
                  const std::optional<Input<T>>& weights, const std::optional<Output<T>>& out,
                  const std::optional<Output<double>>& sums, int threads, std::size_t partial_bytes) {
-    require(task >= 0 && task <= static_cast<int>(Task::evaluate), "task: unknown");
     Request<T> request;
-    request.task = static_cast<Task>(task);
+    request.task = named<Task>(task_names, task, "task");
     request.program = make_program(x.shape(1), leaves, steps);
     request.x = strided<const T>(x);
     request.c = strided<const T>(c);
@@ -138,7 +168,7 @@ double run_gradient_checked(const LeafTuple& leaf, const Input<T>& x, const Inpu
                             const std::optional<Output<double>>& in_scales, int threads, std::size_t partial_bytes) {
     GradientRequest<T> request;
     request.inputs = x.shape(1);
-    request.leaf = make_program(x.shape(1), {leaf}, {{0, 0, 1.0}}).leaves[0];
+    request.leaf = make_program(x.shape(1), {leaf}, {{"leaf", 0, 1.0}}).leaves[0];
     require(has_slope(request.leaf.family), "leaf: this family has no derivative here");
     require(c.shape(1) == x.shape(1), "C: needs as many columns as X");
     request.x = strided<const T>(x);
@@ -171,16 +201,15 @@ auto* shaped(const Array& array, std::size_t rows, std::size_t columns, const ch
     return array.data();
 }
 
-void run_sgd_checked(int loss, double parameter, std::size_t batch, const std::optional<Contiguous>& gram,
+void run_sgd_checked(const std::string& loss, double parameter, std::size_t batch, const std::optional<Contiguous>& gram,
                      const Written& f, const Contiguous& targets, const Contiguous& weights, const Contiguous& steps,
                      const Contiguous& votes, double penalty, double rate, const Written& coefficients,
                      const Written& averages, const Written& shrinks, const Written& shares, const Written& intercepts,
                      const Written& sums, int threads) {
-    require(loss >= 0 && loss <= static_cast<int>(Loss::softmax), "loss: unknown");
     require(std::isfinite(parameter) && std::isfinite(penalty) && std::isfinite(rate),
             "parameter, penalty, rate: not finite");
     SgdRequest request{};
-    request.loss = static_cast<Loss>(loss);
+    request.loss = named<Loss>(loss_names, loss, "loss");
     request.parameter = parameter;
     const std::size_t n = request.rows = targets.shape(0), t = request.outputs = targets.shape(1);
     const std::size_t runs = request.runs = weights.shape(0);
@@ -253,6 +282,8 @@ NB_MODULE(_native, module) {
                nb::arg("penalty"), nb::arg("rate"), nb::arg("coefficients").noconvert(),
                nb::arg("averages").noconvert(), nb::arg("shrinks").noconvert(), nb::arg("shares").noconvert(),
                nb::arg("intercepts").noconvert(), nb::arg("sums").noconvert(), nb::arg("threads"));
+    module.def("families", &described_families);
+    module.def("losses", &described_losses);
     module.def("instruction_set", &instruction_set);
     module.def("exponential_nanoseconds",
                [](bool single) { return single ? exponential_nanoseconds<float>() : exponential_nanoseconds<double>(); });

@@ -43,21 +43,11 @@ void evaluate_family(const PackedLeaf<T>& leaf, size_t row_panels, size_t first,
 template <class T>
 void evaluate(const PackedLeaf<T>& leaf, size_t row_panels, size_t first, size_t last, T* tile, size_t stride) {
     switch (leaf.family) {
-#define GYRFALCON_FAMILY(name) \
-    case Family::name:         \
+#define GYRFALCON_CASE(name, argument, slope) \
+    case Family::name:                        \
         return evaluate_family<T, Family::name>(leaf, row_panels, first, last, tile, stride);
-        GYRFALCON_FAMILY(gaussian)
-        GYRFALCON_FAMILY(laplacian)
-        GYRFALCON_FAMILY(matern32)
-        GYRFALCON_FAMILY(matern52)
-        GYRFALCON_FAMILY(exponential_power)
-        GYRFALCON_FAMILY(rational_quadratic)
-        GYRFALCON_FAMILY(cauchy)
-        GYRFALCON_FAMILY(linear)
-        GYRFALCON_FAMILY(polynomial)
-        GYRFALCON_FAMILY(sigmoid)
-        GYRFALCON_FAMILY(fourier)
-#undef GYRFALCON_FAMILY
+        GYRFALCON_FAMILIES(GYRFALCON_CASE)
+#undef GYRFALCON_CASE
     }
 }
 
