@@ -67,10 +67,12 @@ void combine(Operation operation, T value, T* a, size_t a_stride, const T* b, si
 template <class T, int outputs>
 void multiply_outputs(const T* tile, size_t stride, size_t rows, size_t columns, const T* v, size_t v_stride, T* out,
                       size_t out_stride) {
-    constexpr int at_once = outputs > 2 ? 3 : 6;  // row_panel is a multiple of six, so is `rows`
+    constexpr int at_once = outputs <= 2 ? 6 : rows_in_registers % 4 == 0 ? 4 : 3;  // divides row_panel, and so `rows`
     for (size_t i = 0; i < rows; i += at_once, tile += at_once * stride, out += at_once * out_stride) {
         Vector<T> sum[at_once][outputs];
+#pragma GCC unroll 16
         for (int r = 0; r < at_once; ++r)
+#pragma GCC unroll 16
             for (int k = 0; k < outputs; ++k) sum[r][k] = load(out + r * out_stride + k * lanes<T>);
         for (size_t j = 0; j < columns; j += lanes<T>) {
 #pragma GCC unroll 16
@@ -80,7 +82,9 @@ void multiply_outputs(const T* tile, size_t stride, size_t rows, size_t columns,
                 for (int k = 0; k < outputs; ++k) sum[r][k] += kernel * load(v + k * v_stride + j);
             }
         }
+#pragma GCC unroll 16
         for (int r = 0; r < at_once; ++r)
+#pragma GCC unroll 16
             for (int k = 0; k < outputs; ++k) store(out + r * out_stride + k * lanes<T>, sum[r][k]);
     }
 }
