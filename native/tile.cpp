@@ -41,6 +41,17 @@ void evaluate_family(const PackedLeaf<T>& leaf, size_t row_panels, size_t first,
 }
 
 template <class T>
+void apply(const PackedLeaf<T>& leaf, size_t rows, size_t panels, T* tile, size_t stride) {
+    switch (leaf.family) {
+#define GYRFALCON_CASE(name, argument, slope) \
+    case Family::name:                        \
+        return apply_profile<T, Family::name>(leaf, rows, panels, tile, stride);
+        GYRFALCON_FAMILIES(GYRFALCON_CASE)
+#undef GYRFALCON_CASE
+    }
+}
+
+template <class T>
 void evaluate(const PackedLeaf<T>& leaf, size_t row_panels, size_t first, size_t last, T* tile, size_t stride) {
     switch (leaf.family) {
 #define GYRFALCON_CASE(name, argument, slope) \
@@ -181,7 +192,7 @@ void exponential(T* x, size_t count) {
 
 template <class T>
 constexpr InstructionSet<T> table = {GYRFALCON_ISA_NAME, rows_in_registers, panel<T>,   lanes<T>, widest_direct,
-                                     evaluate<T>,        combine<T>,        multiply<T>, gather<T>,
+                                     evaluate<T>, apply<T>, combine<T>, multiply<T>, gather<T>,
                                      multiply_transposed<T, T>, multiply_transposed<T, double>,
                                      fill<T, true>, fill<T, false>, fill_noting<T>, apply_slope<T>, add_gaps<T>,
                                      add_scaled<T>, waves<T>, exponential<T>};
