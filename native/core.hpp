@@ -6,24 +6,9 @@
 #include <functional>
 #include <vector>
 
+#include "families.hpp"
+
 namespace gyrfalcon {
-
-enum class Family : int {
-    gaussian,
-    laplacian,
-    matern32,
-    matern52,
-    exponential_power,
-    rational_quadratic,
-    cauchy,
-    linear,
-    polynomial,
-    sigmoid,
-    fourier,
-};
-
-constexpr bool is_radial(Family family) { return family < Family::linear; }
-constexpr bool has_slope(Family family) { return family <= Family::matern52; }
 
 // One kernel of the expression: profile(gain * s), where s is a squared distance or an inner product of z = map(x).
 struct Leaf {
@@ -37,6 +22,7 @@ struct Leaf {
 
 // The expression in postfix order.
 enum class Operation : int { leaf, add, multiply, scale };
+constexpr const char* operation_names[] = {"leaf", "add", "multiply", "scale"};
 
 struct Step {
     Operation operation = Operation::leaf;
@@ -69,6 +55,7 @@ struct Execution {
 };
 
 enum class Task : int { multiply, multiply_transposed, multiply_gram, evaluate };
+constexpr const char* task_names[] = {"multiply", "multiply_transposed", "multiply_gram", "evaluate"};
 
 // multiply             out (n x t) = K V
 // multiply_transposed  out (m x t) = K' V, V has n rows

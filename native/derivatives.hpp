@@ -53,17 +53,15 @@ template <class T>
 double apply_slope(const PackedLeaf<T>& leaf, size_t rows, size_t panels, T* tile, size_t stride, const T* weights,
                    size_t weight_stride) {
     switch (leaf.family) {
-#define GYRFALCON_FAMILY(name) \
-    case Family::name:         \
-        return apply_slope_of<T, Family::name>(leaf, rows, panels, tile, stride, weights, weight_stride);
-        GYRFALCON_FAMILY(gaussian)
-        GYRFALCON_FAMILY(laplacian)
-        GYRFALCON_FAMILY(matern32)
-        GYRFALCON_FAMILY(matern52)
-#undef GYRFALCON_FAMILY
-        default:
-            return 0;  // has_slope is false, and the door is shut
+#define GYRFALCON_CASE(name, argument, slope) \
+    case Family::name:                        \
+        if constexpr (slope)                  \
+            return apply_slope_of<T, Family::name>(leaf, rows, panels, tile, stride, weights, weight_stride); \
+        break;
+        GYRFALCON_FAMILIES(GYRFALCON_CASE)
+#undef GYRFALCON_CASE
     }
+    return 0;  // has_slope is false, and the door is shut
 }
 
 // w_j = sum_i g_ij and, spread over lanes, row_sums[i] += sum_j g_ij, over the row panels that are not near.

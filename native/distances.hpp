@@ -36,22 +36,36 @@ constexpr T nearness = sizeof(T) == 4 ? T(1) / (1 << 6) : T(1) / (1 << 16);
 template <class T>
 using Registers = Vector<T>[rows_in_registers][vectors_in_registers];
 
+// With AVX-512 a subtraction can broadcast a number from memory by itself. Zen 4 then subtracts and multiplies at its
+// full rate, while a broadcast into a register takes the place of a subtraction; so each vector has its own name for x.
+#if defined(__AVX512F__)
+constexpr bool broadcasts_anew = true;
+#else
+constexpr bool broadcasts_anew = false;
+#endif
+
 template <class T, bool difference>
 GYRFALCON_INLINE void accumulate(const T* x, const T* c, size_t width, Registers<T>& sum) {
+    const T* names[vectors_in_registers];
+    for (auto& name : names) name = difference && broadcasts_anew ? another_name(x) : x;
 #pragma GCC unroll 2
-    for (size_t k = 0; k < width; ++k, x += rows_in_registers, c += panel<T>) {
+    for (size_t k = 0; k < width; ++k, c += panel<T>) {
         Vector<T> centre[vectors_in_registers];
+#pragma GCC unroll 8
         for (int v = 0; v < vectors_in_registers; ++v) centre[v] = load(c + v * lanes<T>);
 #pragma GCC unroll 16
         for (int r = 0; r < rows_in_registers; ++r)
+#pragma GCC unroll 8
             for (int v = 0; v < vectors_in_registers; ++v) {
                 if constexpr (difference) {
-                    const Vector<T> gap = centre[v] - x[r];
+                    const Vector<T> gap = centre[v] - names[v][r];
                     sum[r][v] += gap * gap;
                 } else {
-                    sum[r][v] += centre[v] * x[r];
+                    sum[r][v] += centre[v] * names[v][r];
                 }
             }
+#pragma GCC unroll 8
+        for (auto& name : names) name += rows_in_registers;
     }
 }
 
@@ -80,13 +94,17 @@ GYRFALCON_INLINE void distances(const PackedLeaf<T>& leaf, size_t row, size_t co
 
 template <class T>
 GYRFALCON_INLINE void load_block(const T* block, size_t stride, Registers<T>& sum) {
+#pragma GCC unroll 16
     for (int r = 0; r < rows_in_registers; ++r)
+#pragma GCC unroll 8
         for (int v = 0; v < vectors_in_registers; ++v) sum[r][v] = load(block + r * stride + v * lanes<T>);
 }
 
 template <class T>
 GYRFALCON_INLINE void store_block(T* block, size_t stride, const Registers<T>& sum) {
+#pragma GCC unroll 16
     for (int r = 0; r < rows_in_registers; ++r)
+#pragma GCC unroll 8
         for (int v = 0; v < vectors_in_registers; ++v) store(block + r * stride + v * lanes<T>, sum[r][v]);
 }
 
@@ -106,10 +124,9 @@ GYRFALCON_INLINE bool any_near(const PackedLeaf<T>& leaf, size_t row, size_t col
 
 // tile = squared distances or inner products for row panels [0, row_panels) and centre panels [first, last), and a note
 // for each pair of panels whether some of their points are near each other.
-template <class T, bool radial, bool notes>
-void fill_tile(const PackedLeaf<T>& leaf, size_t row_panels, size_t first, size_t last, T* tile, size_t stride,
-               bool* near, size_t near_stride) {
-    const bool direct = radial && leaf.width <= widest_direct;
+template <class T, bool radial, bool direct, bool notes>
+void fill_tile_by(const PackedLeaf<T>& leaf, size_t row_panels, size_t first, size_t last, T* tile, size_t stride,
+                  bool* near, size_t near_stride) {
     for (size_t k = 0; k == 0 || k < leaf.width; k += depth<T>) {
         const size_t width = leaf.width - k < depth<T> ? leaf.width - k : depth<T>;
         for (size_t column = first; column < last; ++column) {
@@ -118,11 +135,8 @@ void fill_tile(const PackedLeaf<T>& leaf, size_t row_panels, size_t first, size_
                 const T* x = leaf.x + (row * leaf.width + k) * rows_in_registers;
                 T* block = tile + row * rows_in_registers * stride + (column - first) * panel<T>;
                 Registers<T> sum = {};
-                if (k != 0) load_block(block, stride, sum);
-                if (direct)
-                    accumulate<T, true>(x, c, width, sum);
-                else
-                    accumulate<T, false>(x, c, width, sum);
+                if (!direct && k != 0) load_block(block, stride, sum);  // direct ones take a single pass
+                accumulate<T, direct>(x, c, width, sum);
                 if (radial && !direct && k + width == leaf.width) distances(leaf, row, column, sum);
                 if (notes && k + width == leaf.width)
                     near[(column - first) * near_stride + row] = any_near(leaf, row, column, sum);
@@ -130,6 +144,16 @@ void fill_tile(const PackedLeaf<T>& leaf, size_t row_panels, size_t first, size_
             }
         }
     }
+}
+
+template <class T, bool radial, bool notes>
+void fill_tile(const PackedLeaf<T>& leaf, size_t row_panels, size_t first, size_t last, T* tile, size_t stride,
+               bool* near, size_t near_stride) {
+    static_assert(widest_direct <= depth<T>);
+    if (radial && leaf.width <= widest_direct)
+        fill_tile_by<T, radial, radial, notes>(leaf, row_panels, first, last, tile, stride, near, near_stride);
+    else
+        fill_tile_by<T, radial, false, notes>(leaf, row_panels, first, last, tile, stride, near, near_stride);
 }
 
 template <class T, bool radial>

@@ -1,6 +1,5 @@
 // The scalar part of each kernel family: from a squared distance or inner product, times the leaf's gain, to a value.
-// To add a family: name it in core.hpp, write its profile here, list it in tile.cpp. Those that has_slope names have
-// their derivative here too, and are listed in derivatives.hpp.
+// To add a family, list it in families.hpp and write its profile here, and its slope if the list says that it has one.
 #pragma once
 
 #include "core.hpp"
@@ -42,6 +41,7 @@ GYRFALCON_INLINE Pack<T, n> profile(const Pack<T, n>& q, T first, [[maybe_unused
     } else if constexpr (family == Family::sigmoid) {
         return hyperbolic_tangent(q + first);
     } else {  // q in turns; first: the root of two times the amplitude
+        static_assert(family == Family::fourier, "the family has no profile");
         return cosine_of_turns(q - T(1.0 / 8)) * first;
     }
 }
@@ -49,15 +49,18 @@ GYRFALCON_INLINE Pack<T, n> profile(const Pack<T, n>& q, T first, [[maybe_unused
 // The profile's derivative in q. The Laplacian's is infinite at zero, where it only ever meets a factor of zero.
 template <Family family, class T, int n>
 GYRFALCON_INLINE Pack<T, n> slope(const Pack<T, n>& q) {
-    static_assert(gyrfalcon::has_slope(family));
-    if constexpr (family == Family::gaussian) return exp2_of_negative(-q) * T(-ln_2);
-    const Pack<T, n> r = square_root(q);
-    if constexpr (family == Family::laplacian)
+    if constexpr (family == Family::gaussian) {
+        return exp2_of_negative(-q) * T(-ln_2);
+    } else if constexpr (family == Family::laplacian) {
+        const Pack<T, n> r = square_root(q);
         return select(q == T(0), q, exp2_of_negative(-r) * T(-ln_2 / 2) / r);
-    else if constexpr (family == Family::matern32)
-        return exp2_of_negative(r * T(-log2_e)) * T(-1.0 / 2);
-    else
+    } else if constexpr (family == Family::matern32) {
+        return exp2_of_negative(square_root(q) * T(-log2_e)) * T(-1.0 / 2);
+    } else {
+        static_assert(family == Family::matern52, "the family has no slope");
+        const Pack<T, n> r = square_root(q);
         return (r + T(1)) * exp2_of_negative(r * T(-log2_e)) * T(-1.0 / 6);
+    }
 }
 
 }  // namespace

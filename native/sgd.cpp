@@ -28,12 +28,13 @@ double slope(Loss loss, double parameter, double u) {
 }
 
 void gradient(Loss loss, double parameter, const double* f, const double* y, std::size_t outputs, double* out) {
-    if (loss == Loss::softmax) {
+    const Target target = loss_targets[static_cast<std::size_t>(loss)];
+    if (target == Target::outputs) {
         const double most = *std::max_element(f, f + outputs);
         double total = 0;
         for (std::size_t k = 0; k < outputs; ++k) total += out[k] = std::exp(f[k] - most);
         for (std::size_t k = 0; k < outputs; ++k) out[k] = out[k] / total - y[k];
-    } else if (loss <= Loss::quantile) {
+    } else if (target == Target::residual) {
         for (std::size_t k = 0; k < outputs; ++k) out[k] = slope(loss, parameter, f[k] - y[k]);
     } else {
         double margin = 0;

@@ -7,7 +7,29 @@
 
 namespace gyrfalcon {
 
-enum class Loss : int { squared, robust, absolute, quantile, logistic, exponential, hinge, softmax };
+// What a loss is a function of: each residual f_k - y_k, the margin <f, y>, or all outputs together.
+enum class Target : int { residual, margin, outputs };
+
+// Name and target. To add a loss: a line here, and its slope in sgd.cpp. Outside, losses are known by these names only.
+#define GYRFALCON_LOSSES(LOSS)    \
+    LOSS(squared, residual)       \
+    LOSS(robust, residual)        \
+    LOSS(absolute, residual)      \
+    LOSS(quantile, residual)      \
+    LOSS(logistic, margin)        \
+    LOSS(exponential, margin)     \
+    LOSS(hinge, margin)           \
+    LOSS(softmax, outputs)
+
+#define GYRFALCON_NAME(name, target) name,
+enum class Loss : int { GYRFALCON_LOSSES(GYRFALCON_NAME) };
+#undef GYRFALCON_NAME
+#define GYRFALCON_NAME(name, target) #name,
+constexpr const char* loss_names[] = {GYRFALCON_LOSSES(GYRFALCON_NAME)};
+#undef GYRFALCON_NAME
+#define GYRFALCON_TARGET(name, target) Target::target,
+constexpr Target loss_targets[] = {GYRFALCON_LOSSES(GYRFALCON_TARGET)};
+#undef GYRFALCON_TARGET
 
 // Runs that differ in steps and rows, each a model f = s f0 + sum_i g_i k(x_i, .) + b that is taken through the rows,
 // batch by batch: with eta the step of a batch, D_i the weighted gradient of row i over the number of rows in it,

@@ -41,23 +41,24 @@ void evaluate_family(const PackedLeaf<T>& leaf, size_t row_panels, size_t first,
 }
 
 template <class T>
+void apply(const PackedLeaf<T>& leaf, size_t rows, size_t panels, T* tile, size_t stride) {
+    switch (leaf.family) {
+#define GYRFALCON_CASE(name, argument, slope) \
+    case Family::name:                        \
+        return apply_profile<T, Family::name>(leaf, rows, panels, tile, stride);
+        GYRFALCON_FAMILIES(GYRFALCON_CASE)
+#undef GYRFALCON_CASE
+    }
+}
+
+template <class T>
 void evaluate(const PackedLeaf<T>& leaf, size_t row_panels, size_t first, size_t last, T* tile, size_t stride) {
     switch (leaf.family) {
-#define GYRFALCON_FAMILY(name) \
-    case Family::name:         \
+#define GYRFALCON_CASE(name, argument, slope) \
+    case Family::name:                        \
         return evaluate_family<T, Family::name>(leaf, row_panels, first, last, tile, stride);
-        GYRFALCON_FAMILY(gaussian)
-        GYRFALCON_FAMILY(laplacian)
-        GYRFALCON_FAMILY(matern32)
-        GYRFALCON_FAMILY(matern52)
-        GYRFALCON_FAMILY(exponential_power)
-        GYRFALCON_FAMILY(rational_quadratic)
-        GYRFALCON_FAMILY(cauchy)
-        GYRFALCON_FAMILY(linear)
-        GYRFALCON_FAMILY(polynomial)
-        GYRFALCON_FAMILY(sigmoid)
-        GYRFALCON_FAMILY(fourier)
-#undef GYRFALCON_FAMILY
+        GYRFALCON_FAMILIES(GYRFALCON_CASE)
+#undef GYRFALCON_CASE
     }
 }
 
@@ -77,10 +78,12 @@ void combine(Operation operation, T value, T* a, size_t a_stride, const T* b, si
 template <class T, int outputs>
 void multiply_outputs(const T* tile, size_t stride, size_t rows, size_t columns, const T* v, size_t v_stride, T* out,
                       size_t out_stride) {
-    constexpr int at_once = outputs > 2 ? 3 : 6;  // row_panel is a multiple of six, so is `rows`
+    constexpr int at_once = outputs <= 2 ? 6 : rows_in_registers % 4 == 0 ? 4 : 3;  // divides row_panel, and so `rows`
     for (size_t i = 0; i < rows; i += at_once, tile += at_once * stride, out += at_once * out_stride) {
         Vector<T> sum[at_once][outputs];
+#pragma GCC unroll 16
         for (int r = 0; r < at_once; ++r)
+#pragma GCC unroll 16
             for (int k = 0; k < outputs; ++k) sum[r][k] = load(out + r * out_stride + k * lanes<T>);
         for (size_t j = 0; j < columns; j += lanes<T>) {
 #pragma GCC unroll 16
@@ -90,7 +93,9 @@ void multiply_outputs(const T* tile, size_t stride, size_t rows, size_t columns,
                 for (int k = 0; k < outputs; ++k) sum[r][k] += kernel * load(v + k * v_stride + j);
             }
         }
+#pragma GCC unroll 16
         for (int r = 0; r < at_once; ++r)
+#pragma GCC unroll 16
             for (int k = 0; k < outputs; ++k) store(out + r * out_stride + k * lanes<T>, sum[r][k]);
     }
 }
@@ -187,7 +192,7 @@ void exponential(T* x, size_t count) {
 
 template <class T>
 constexpr InstructionSet<T> table = {GYRFALCON_ISA_NAME, rows_in_registers, panel<T>,   lanes<T>, widest_direct,
-                                     evaluate<T>,        combine<T>,        multiply<T>, gather<T>,
+                                     evaluate<T>, apply<T>, combine<T>, multiply<T>, gather<T>,
                                      multiply_transposed<T, T>, multiply_transposed<T, double>,
                                      fill<T, true>, fill<T, false>, fill_noting<T>, apply_slope<T>, add_gaps<T>,
                                      add_scaled<T>, waves<T>, exponential<T>};

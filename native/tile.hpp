@@ -27,6 +27,8 @@ struct InstructionSet {
     using Fill = void(const PackedLeaf<T>&, std::size_t row_panels, std::size_t first, std::size_t last, T* tile,
                       std::size_t tile_stride);
     Fill* evaluate;
+    // the profile alone, in place, of a tile of squared distances or inner products
+    void (*apply_profile)(const PackedLeaf<T>&, std::size_t rows, std::size_t panels, T* tile, std::size_t tile_stride);
     // a = a + b, a * b, or a * value
     void (*combine)(Operation, T value, T* a, std::size_t a_stride, const T* b, std::size_t b_stride, std::size_t rows,
                     std::size_t columns);

@@ -4,13 +4,19 @@ import numpy as np
 import pytest
 import torch
 
+import gyrfalcon as gf
+from gyrfalcon.kernels import Gaussian, Kernel
+from gyrfalcon.losses import LOSSES, Squared
+from gyrfalcon.matrix.native_engine import serves
+from reference.cases import DOT, RADIAL
+
 native = pytest.importorskip("gyrfalcon._native")
 
-MULTIPLY, TRANSPOSED, GRAM, EVALUATE = range(4)
-LEAF, ADD, TIMES, SCALE = range(4)
+MULTIPLY, TRANSPOSED, GRAM, EVALUATE = "multiply", "multiply_transposed", "multiply_gram", "evaluate"
+LEAF, ADD, TIMES, SCALE = "leaf", "add", "multiply", "scale"
 
 
-def _leaf(d=3, *, family=0, gain=1.0, first=0.0, second=0.0, shift=None, scale=None, has_matrix=False):
+def _leaf(d=3, *, family="gaussian", gain=1.0, first=0.0, second=0.0, shift=None, scale=None, has_matrix=False):
     shift = [0.0] * d if shift is None else shift
     return (family, gain, first, second, shift, [1.0] * d if scale is None else scale, has_matrix)
 
@@ -50,20 +56,20 @@ def test_native_sums_in_float64_on_request(task):
 
 ones = np.ones
 REFUSED = {
-    "unknown task": {"task": 4},
-    "negative task": {"task": -1},
-    "unknown family": {"leaves": [_leaf(family=11)]},
-    "negative family": {"leaves": [_leaf(family=-1)]},
+    "unknown task": {"task": "divide"},
+    "task by number": {"task": 0},
+    "unknown family": {"leaves": [_leaf(family="quartic")]},
+    "family by number": {"leaves": [_leaf(family=0)]},
     "gain is NaN": {"leaves": [_leaf(gain=np.nan)]},
     "constant is infinite": {"leaves": [_leaf(first=np.inf)]},
     "short shift": {"leaves": [_leaf(shift=[0.0])]},
     "long shift": {"leaves": [_leaf(shift=[0.0] * 4)]},
     "short scale": {"leaves": [_leaf(scale=[1.0])]},
     "matrix of a part of a row": {"leaves": [_leaf(scale=[1.0] * 4, has_matrix=True)]},
-    "half a leaf": {"leaves": [(0, 1.0)]},
+    "half a leaf": {"leaves": [("gaussian", 1.0)]},
     "no leaf": {"leaves": []},
     "no steps": {"steps": []},
-    "unknown operation": {"steps": [(LEAF, 0, 1.0), (4, 0, 1.0)]},
+    "unknown operation": {"steps": [(LEAF, 0, 1.0), ("divide", 0, 1.0)]},
     "leaf that is not there": {"steps": [(LEAF, 1, 1.0)]},
     "negative leaf": {"steps": [(LEAF, -1, 1.0)]},
     "sum of one": {"steps": [(LEAF, 0, 1.0), (ADD, 0, 1.0)]},
@@ -142,7 +148,10 @@ def test_native_long_expressions():
 
 def test_native_values_beyond_the_type_stay_in_their_entries():
     out = _call(
-        EVALUATE, leaves=[_leaf(family=7)], x=np.array([[1e308] * 3, [1.0] * 3] + [[0.0] * 3] * 3), c=np.ones((4, 3))
+        EVALUATE,
+        leaves=[_leaf(family="linear")],
+        x=np.array([[1e308] * 3, [1.0] * 3] + [[0.0] * 3] * 3),
+        c=np.ones((4, 3)),
     )
     assert np.isposinf(out[0]).all()
     assert np.isfinite(out[1:]).all()
@@ -176,9 +185,9 @@ def test_native_gradient_takes_what_fits(dtype, d):
 
 
 GRADIENTS_REFUSED = {
-    "family without a slope": {"leaf": _leaf(family=4)},
-    "family of inner products": {"leaf": _leaf(family=7)},
-    "unknown family": {"leaf": _leaf(family=10)},
+    "family without a slope": {"leaf": _leaf(family="cauchy")},
+    "family of inner products": {"leaf": _leaf(family="linear")},
+    "unknown family": {"leaf": _leaf(family="quartic")},
     "gain is NaN": {"leaf": _leaf(gain=np.nan)},
     "short shift": {"leaf": _leaf(shift=[0.0])},
     "short scale": {"leaf": _leaf(scale=[1.0])},
@@ -226,3 +235,29 @@ def test_native_gradient_in_mapped_coordinates():
     leaf = _leaf(3, scale=[1.0, 0.0, 0.0, 1.0, 0.0, 0.0], has_matrix=True)
     _, in_centres, _ = _gradient(leaf=leaf, in_centres=np.full((4, 2), np.nan), in_scales=np.full((1, 2), np.nan))
     np.testing.assert_allclose(in_centres, np.full((4, 2), 2 * 5 * -np.log(2) / 4))
+
+
+def test_native_names_are_those_that_kernels_and_losses_give():
+    families = native.families()
+    for make in RADIAL | DOT:
+        form = (RADIAL | DOT)[make](1.0).native()
+        assert families[form.family]["argument"] == ("squared_distance" if make in RADIAL else "inner_product")
+    assert {name for name, told in families.items() if told["differentiable"]} >= {"gaussian", "laplacian", "matern32"}
+    assert {loss.native_name() for loss in LOSSES.values()} == set(native.losses())
+
+
+def test_native_serves_no_subclass_that_does_not_say_so():
+    class Quartic(Gaussian):
+        def profile(self, squared):
+            return (-squared.square()).exp()
+
+    class Cubed(Squared):
+        def slope(self, u):
+            return 3 * u.square()
+
+    assert serves(Gaussian())
+    assert not serves(Quartic())
+    assert not serves(Gaussian() + 2.0 * Quartic())
+    assert Cubed().native_name() is None
+    assert gf.KernelMatrix(Quartic(), np.array([[0.0]]), np.array([[1.0]])).to_dense() == pytest.approx(np.exp(-1))
+    del Kernel.registry["Quartic"]

@@ -5,14 +5,13 @@ import pytest
 
 native = pytest.importorskip("gyrfalcon._native")
 
-SQUARED, ROBUST, ABSOLUTE, QUANTILE, LOGISTIC, EXPONENTIAL, HINGE, SOFTMAX = range(8)
 ones, zeros = np.ones, np.zeros
 
 
 def _call(n=5, t=2, runs=3, batch=2, **changes):
     batches = -(-n // batch) if batch > 0 else 1
     given = {
-        "loss": SQUARED,
+        "loss": "squared",
         "parameter": 0.5,
         "batch": batch,
         "gram": np.eye(n),
@@ -45,7 +44,7 @@ def test_native_steps_take_what_fits():
     assert (given["shares"] == 3).all()
 
 
-@pytest.mark.parametrize("loss", range(8))
+@pytest.mark.parametrize("loss", native.losses())
 @pytest.mark.parametrize(("n", "t", "runs", "batch"), [(1, 1, 1, 1), (9, 3, 2, 4), (300, 1, 5, 1), (17, 40, 1, 17)])
 @pytest.mark.parametrize("threads", [-1, 1, 4])
 def test_native_steps_of_any_shape_are_finite(loss, n, t, runs, batch, threads):
@@ -59,7 +58,7 @@ def test_native_steps_of_any_shape_are_finite(loss, n, t, runs, batch, threads):
     assert (given["shrinks"] < 1).all()
 
 
-@pytest.mark.parametrize("loss", range(8))
+@pytest.mark.parametrize("loss", native.losses())
 def test_native_steps_survive_predictions_far_off(loss):
     far = np.repeat([[1e6], [-1e6]], 5, axis=1)
     given = _call(runs=1, loss=loss, f=far, targets=np.tile([1.0, 0.0], (5, 1)), batch=1, gram=zeros((5, 5)))
@@ -89,8 +88,8 @@ def test_native_steps_through_no_rows_or_no_runs():
 
 
 REFUSED = {
-    "unknown loss": {"loss": 8},
-    "negative loss": {"loss": -1},
+    "unknown loss": {"loss": "cubic"},
+    "loss by number": {"loss": 0},
     "parameter is NaN": {"parameter": np.nan},
     "penalty is infinite": {"penalty": np.inf},
     "rate is NaN": {"rate": np.nan},

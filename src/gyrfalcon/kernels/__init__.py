@@ -8,6 +8,7 @@ from .function import Function
 from .gaussian import Gaussian
 from .matern import Laplacian, Matern
 from .names import as_kernel, from_name
+from .native import NativeForm
 from .power import Cauchy, ExponentialPower, RationalQuadratic
 from .radial import RadialKernel
 
@@ -23,6 +24,7 @@ __all__ = [
     "Linear",
     "Mapped",
     "Matern",
+    "NativeForm",
     "Parameter",
     "Polynomial",
     "Product",

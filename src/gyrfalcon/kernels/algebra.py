@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from torch import Tensor
 
-from .base import Kernel, Parameter, as_tensor, parameter
+from .base import FREE, LOGARITHMIC, Kernel, Parameter, as_tensor, parameter
 from .distances import shift_of
 from .radial import RadialKernel
 
@@ -84,7 +84,7 @@ class Scaled(Kernel):
     """
 
     kernel: Kernel
-    scale: Parameter = 1.0
+    scale: Parameter = field(default=1.0, metadata=LOGARITHMIC)
 
     def __post_init__(self) -> None:
         _check_kernel(self.kernel, "kernel")
@@ -120,7 +120,7 @@ class Mapped(Kernel):
     """
 
     kernel: Kernel
-    matrix: Parameter
+    matrix: Parameter = field(metadata=FREE)
 
     def __post_init__(self) -> None:
         _check_kernel(self.kernel, "kernel")

@@ -15,8 +15,14 @@ from torch import Tensor
 
 from gyrfalcon.arrays import as_dense, to_tensor
 
+from .native import NativeForm
+
 Parameter = float | tuple[Any, ...] | Tensor
 """A number, nested tuples of numbers, or a tensor when gradients should flow into it."""
+
+# Metadata of the fields that are tuned: by their logarithms, while they are positive, or as they are.
+LOGARITHMIC = {"tuned": "logarithmic"}
+FREE = {"tuned": "free"}
 
 
 def parameter(value: Any, name: str, *, positive: bool = False, dimensions: tuple[int, ...] = (0,)) -> Parameter:
@@ -56,6 +62,11 @@ def _short(value: Any) -> str:
     return repr(value)
 
 
+def as_number(value: Parameter) -> float:
+    """A scalar parameter as a number, without its gradient."""
+    return float(value.detach() if isinstance(value, Tensor) else value)  # type: ignore[arg-type]
+
+
 def as_tensor(value: Parameter, like: Tensor) -> Tensor:
     """The parameter in the precision and on the device of `like`; differentiable if it was given as a tensor."""
     return torch.as_tensor(value, dtype=like.dtype, device=like.device)
@@ -66,7 +77,8 @@ class Kernel(ABC):
     """A kernel k(x, c).
 
     Subclasses are frozen dataclasses whose fields are parameters, numbers that are not differentiated
-    (`constants`), or other kernels. They define `block`, `diagonal` and `positive_definite`.
+    (`constants`), or other kernels. They define `block`, `diagonal` and `positive_definite`. The metadata of a field
+    says whether and how it is tuned (`tunable`), and `native` what the compiled core should evaluate, if it can.
 
     Examples
     --------
@@ -100,6 +112,13 @@ class Kernel(ABC):
     def explicit(self) -> bool:
         """Whether k(x, c) are coordinates of an explicit feature map, one for each c, rather than inner products."""
         return any(child.explicit for _, child in self.children())
+
+    def native(self) -> NativeForm | None:
+        """How the compiled core reads this kernel; None if it does not know it.
+
+        Only a class that defines this itself is served by the core: a subclass may have another profile.
+        """
+        return None
 
     def __call__(self, X: Any, C: Any = None) -> Any:
         """The dense matrix k(X, C); C defaults to X. NumPy in, NumPy out; tensors in, tensors out.
@@ -135,6 +154,22 @@ class Kernel(ABC):
                 found |= {f"{field.name}.{name}": inner for name, inner in value.parameters().items()}
             elif field.name not in self.constants:
                 found[field.name] = value
+        return found
+
+    def tunable(self) -> dict[str, str]:
+        """How each parameter that can be tuned moves: "logarithmic", by factors, or "free", by any amount.
+
+        >>> from gyrfalcon.kernels import Gaussian, Mapped, Polynomial
+        >>> (Mapped(Gaussian(2.0), [[1.0, 0.5]]) + Polynomial()).tunable()
+        {'left.kernel.length_scale': 'logarithmic', 'left.matrix': 'free', 'right.length_scale': 'logarithmic'}
+        """
+        found: dict[str, str] = {}
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, Kernel):
+                found |= {f"{field.name}.{name}": how for name, how in value.tunable().items()}
+            elif "tuned" in field.metadata:
+                found[field.name] = field.metadata["tuned"]
         return found
 
     def with_parameters(self, values: Mapping[str, Any]) -> Self:

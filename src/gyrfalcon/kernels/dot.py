@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numbers
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from .base import Kernel, Parameter, as_tensor, parameter, scale_inputs
+from .base import LOGARITHMIC, Kernel, Parameter, as_number, as_tensor, parameter, scale_inputs
+from .native import NativeForm
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -36,7 +37,7 @@ class DotKernel(Kernel):
     [[1.0, 1.0], [1.0, 2.718]]
     """
 
-    length_scale: Parameter = 1.0
+    length_scale: Parameter = field(default=1.0, metadata=LOGARITHMIC)
 
     def __post_init__(self) -> None:
         scale = parameter(self.length_scale, "length_scale", positive=True, dimensions=(0, 1))
@@ -71,6 +72,9 @@ class Linear(DotKernel):
 
     def profile(self, product: Tensor) -> Tensor:
         return product
+
+    def native(self) -> NativeForm:
+        return NativeForm("linear")
 
     @property
     def positive_definite(self) -> bool:
@@ -109,6 +113,9 @@ class Polynomial(DotKernel):
     def profile(self, product: Tensor) -> Tensor:
         return (product + as_tensor(self.offset, product)).pow(self.degree)
 
+    def native(self) -> NativeForm:
+        return NativeForm("polynomial", constants=(as_number(self.offset), self.degree))
+
     @property
     def positive_definite(self) -> bool:
         return float(self.offset) >= 0  # type: ignore[arg-type]
@@ -139,6 +146,9 @@ class Sigmoid(DotKernel):
 
     def profile(self, product: Tensor) -> Tensor:
         return torch.tanh(product + as_tensor(self.offset, product))
+
+    def native(self) -> NativeForm:
+        return NativeForm("sigmoid", constants=(as_number(self.offset),))
 
     @property
     def positive_definite(self) -> bool:

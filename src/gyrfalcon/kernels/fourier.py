@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .base import Parameter, as_tensor, parameter
+from .base import Parameter, as_number, as_tensor, parameter
 from .dot import DotKernel
+from .native import NativeForm
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -42,6 +43,9 @@ class Fourier(DotKernel):
 
     def profile(self, product: Tensor) -> Tensor:
         return (math.sqrt(2) * as_tensor(self.amplitude, product)) * torch.cos(product - math.pi / 4)
+
+    def native(self) -> NativeForm:
+        return NativeForm("fourier", 1 / math.tau, (math.sqrt(2) * as_number(self.amplitude),))
 
     @property
     def positive_definite(self) -> bool:

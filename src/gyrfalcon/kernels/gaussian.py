@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from .native import LOG2_E, NativeForm
 from .radial import RadialKernel
 
 
@@ -25,3 +26,6 @@ class Gaussian(RadialKernel):
 
     def profile(self, squared: Tensor) -> Tensor:
         return squared.mul(-0.5).exp_()
+
+    def native(self) -> NativeForm:
+        return NativeForm("gaussian", LOG2_E / 2)

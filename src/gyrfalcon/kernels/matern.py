@@ -7,6 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from .native import LOG2_E, NativeForm
 from .radial import RadialKernel, root
 
 
@@ -28,6 +29,9 @@ class Laplacian(RadialKernel):
 
     def profile(self, squared: Tensor) -> Tensor:
         return torch.exp(-root(squared))
+
+    def native(self) -> NativeForm:
+        return NativeForm("laplacian", LOG2_E**2)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -65,3 +69,8 @@ class Matern(RadialKernel):
         if self.nu == 0.5:
             return decay
         return decay * (1 + r) if self.nu == 1.5 else decay * (1 + r + r.square() / 3)
+
+    def native(self) -> NativeForm:
+        if self.nu == 0.5:
+            return NativeForm("laplacian", LOG2_E**2)
+        return NativeForm("matern32", 3.0) if self.nu == 1.5 else NativeForm("matern52", 5.0)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from .base import Parameter, as_tensor, parameter
+from .base import LOGARITHMIC, Parameter, as_number, as_tensor, parameter
+from .native import NativeForm
 from .radial import RadialKernel
 
 
@@ -46,6 +47,9 @@ class ExponentialPower(RadialKernel):
         raised = torch.where(positive, squared, 1).pow(self.power / 2)
         return torch.exp(-torch.where(positive, raised, 0))
 
+    def native(self) -> NativeForm:
+        return NativeForm("exponential_power", constants=(as_number(self.power) / 2,))
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RationalQuadratic(RadialKernel):
@@ -65,7 +69,7 @@ class RationalQuadratic(RadialKernel):
     array([[0.25]])
     """
 
-    alpha: Parameter = 1.0
+    alpha: Parameter = field(default=1.0, metadata=LOGARITHMIC)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -74,6 +78,10 @@ class RationalQuadratic(RadialKernel):
     def profile(self, squared: Tensor) -> Tensor:
         alpha = as_tensor(self.alpha, squared)
         return torch.exp(-alpha * torch.log1p(squared / (2 * alpha)))
+
+    def native(self) -> NativeForm:
+        alpha = as_number(self.alpha)
+        return NativeForm("rational_quadratic", 1 / (2 * alpha), (alpha,))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -94,3 +102,6 @@ class Cauchy(RadialKernel):
 
     def profile(self, squared: Tensor) -> Tensor:
         return 1 / (1 + squared)
+
+    def native(self) -> NativeForm:
+        return NativeForm("cauchy")

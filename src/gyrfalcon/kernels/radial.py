@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
-from .base import Kernel, Parameter, as_tensor, exponent, parameter, scale_inputs
+from .base import LOGARITHMIC, Kernel, Parameter, as_tensor, exponent, parameter, scale_inputs
 from .distances import shift_of, squared_distances
 
 
@@ -33,7 +33,7 @@ class RadialKernel(Kernel):
     [[1.0, 0.5], [0.5, 1.0]]
     """
 
-    length_scale: Parameter = 1.0
+    length_scale: Parameter = field(default=1.0, metadata=LOGARITHMIC)
 
     def __post_init__(self) -> None:
         scale = parameter(self.length_scale, "length_scale", positive=True, dimensions=(0, 1))

@@ -21,6 +21,7 @@ class Absolute(ResidualLoss):
     """
 
     name: ClassVar[str] = "absolute"
+    native: ClassVar[str | None] = "absolute"
     smooth: ClassVar[bool] = False
 
     def phi(self, u: Tensor) -> Tensor:

@@ -31,6 +31,17 @@ class Loss(ABC):
 
     name: ClassVar[str]
     smooth: ClassVar[bool] = True
+    native: ClassVar[str | None] = None  # its name in the compiled core, which makes stochastic steps; see native_name
+
+    @property
+    def native_parameter(self) -> float:
+        """The number that the loss in the compiled core depends on, if it depends on one."""
+        return 0.0
+
+    def native_name(self) -> str | None:
+        """Its name in the compiled core, if its own class gives one; a subclass may have other formulas."""
+        name: str | None = vars(type(self)).get("native")
+        return name
 
     @abstractmethod
     def value(self, F: Tensor, Y: Tensor) -> Tensor:

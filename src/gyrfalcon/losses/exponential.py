@@ -25,6 +25,7 @@ class Exponential(MarginLoss):
     """
 
     name: ClassVar[str] = "exponential"
+    native: ClassVar[str | None] = "exponential"
 
     def phi(self, u: Tensor) -> Tensor:
         beyond = (_LEAST - u).clamp(min=0)

@@ -21,6 +21,7 @@ class Hinge(MarginLoss):
     """
 
     name: ClassVar[str] = "hinge"
+    native: ClassVar[str | None] = "hinge"
     smooth: ClassVar[bool] = False
 
     def phi(self, u: Tensor) -> Tensor:

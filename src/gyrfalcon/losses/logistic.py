@@ -26,6 +26,7 @@ class Logistic(MarginLoss):
     """
 
     name: ClassVar[str] = "logistic"
+    native: ClassVar[str | None] = "logistic"
 
     def phi(self, u: Tensor) -> Tensor:
         return -logsigmoid(u)

@@ -30,11 +30,16 @@ class Quantile(ResidualLoss):
     level: float = 0.5
 
     name: ClassVar[str] = "quantile"
+    native: ClassVar[str | None] = "quantile"
     smooth: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if not 0 < self.level < 1:
             raise ValueError(f"level must lie between 0 and 1, got {self.level!r}")
+
+    @property
+    def native_parameter(self) -> float:
+        return self.level
 
     def phi(self, u: Tensor) -> Tensor:
         return torch.maximum((1 - self.level) * u, -self.level * u)

@@ -22,6 +22,7 @@ class Robust(ResidualLoss):
     """
 
     name: ClassVar[str] = "robust"
+    native: ClassVar[str | None] = "robust"
 
     def phi(self, u: Tensor) -> Tensor:
         size = u.abs()

@@ -21,6 +21,7 @@ class Softmax(Loss):
     """
 
     name: ClassVar[str] = "softmax"
+    native: ClassVar[str | None] = "softmax"
 
     def value(self, F: Tensor, Y: Tensor) -> Tensor:
         return -(torch.log_softmax(F.double(), 1) * Y.double()).sum(1)

@@ -21,6 +21,7 @@ class Squared(ResidualLoss):
     """
 
     name: ClassVar[str] = "squared"
+    native: ClassVar[str | None] = "squared"
 
     def phi(self, u: Tensor) -> Tensor:
         return u.square()

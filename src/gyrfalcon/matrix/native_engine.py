@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 import warnings
-from collections.abc import Callable
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -15,8 +13,8 @@ from torch import Tensor
 
 from gyrfalcon import kernels
 from gyrfalcon.arrays import Dense, to_tensor
-from gyrfalcon.kernels import Kernel
-from gyrfalcon.kernels.base import Parameter, exponent
+from gyrfalcon.kernels import Kernel, NativeForm
+from gyrfalcon.kernels.base import Parameter, as_number, exponent
 from gyrfalcon.kernels.distances import shift_of
 
 from .autograd import Weights
@@ -35,38 +33,24 @@ except ImportError:
     )
 
 ROWS_PER_BLOCK = 96  # rows of K that the core keeps per thread during a gram product, at most
-_MULTIPLY, _MULTIPLY_TRANSPOSED, _MULTIPLY_GRAM, _EVALUATE = range(4)
-_LEAF, _ADD, _MULTIPLY_VALUES, _SCALE = range(4)
-_LOG2_E = math.log2(math.e)
 
 
-def _number(value: Parameter) -> float:
-    return float(value.detach() if isinstance(value, Tensor) else value)  # type: ignore[arg-type]
+def families() -> dict[str, dict[str, Any]]:
+    """The kernel families of the compiled core by name: what they are functions of, and whether it differentiates."""
+    return {} if core is None else core.families()
 
 
-# By exact type, because a subclass has a profile of its own: family, gain on the squared distance or inner product, and
-# two constants. The order of the families is that of native/core.hpp.
-_PROFILES: dict[type[Kernel], Callable[[Any], tuple[int, float, float, float]]] = {
-    kernels.Gaussian: lambda k: (0, _LOG2_E / 2, 0, 0),
-    kernels.Laplacian: lambda k: (1, _LOG2_E**2, 0, 0),
-    kernels.Matern: lambda k: {0.5: (1, _LOG2_E**2, 0, 0), 1.5: (2, 3, 0, 0), 2.5: (3, 5, 0, 0)}[k.nu],
-    kernels.ExponentialPower: lambda k: (4, 1, _number(k.power) / 2, 0),
-    kernels.RationalQuadratic: lambda k: (5, 1 / (2 * _number(k.alpha)), _number(k.alpha), 0),
-    kernels.Cauchy: lambda k: (6, 1, 0, 0),
-    kernels.Linear: lambda k: (7, 1, 0, 0),
-    kernels.Polynomial: lambda k: (8, 1, _number(k.offset), k.degree),
-    kernels.Sigmoid: lambda k: (9, 1, _number(k.offset), 0),
-    kernels.Fourier: lambda k: (10, 1 / math.tau, math.sqrt(2) * _number(k.amplitude), 0),
-}
-
-_DIFFERENTIATED = (kernels.Gaussian, kernels.Laplacian, kernels.Matern)
+def form_of(kernel: Kernel) -> NativeForm | None:
+    """How the core reads a kernel that is no expression, if its class says so itself: a subclass may be another."""
+    form = kernel.native() if "native" in vars(type(kernel)) else None
+    return form if form is not None and form.family in families() else None
 
 
 def serves(kernel: Kernel) -> bool:
     """Whether the compiled core is there and knows every part of the kernel."""
     if type(kernel) in (kernels.Sum, kernels.Product, kernels.Scaled, kernels.Mapped):
         return all(serves(child) for _, child in kernel.children())
-    return core is not None and type(kernel) in _PROFILES
+    return form_of(kernel) is not None
 
 
 def _array(value: Parameter) -> np.ndarray[Any, Any]:
@@ -78,7 +62,7 @@ class _Program:
 
     def __init__(self, kernel: Kernel, C: Tensor):
         self.leaves: list[tuple[Any, ...]] = []
-        self.steps: list[tuple[int, int, float]] = []
+        self.steps: list[tuple[str, int, float]] = []
         self.features = C.shape[1]
         self.shift = shift_of(C).double().numpy()
         self._add(kernel, None)
@@ -88,10 +72,10 @@ class _Program:
             case kernels.Sum() | kernels.Product():
                 self._add(kernel.left, matrix)
                 self._add(kernel.right, matrix)
-                self.steps.append((_ADD if isinstance(kernel, kernels.Sum) else _MULTIPLY_VALUES, 0, 1.0))
+                self.steps.append(("add" if isinstance(kernel, kernels.Sum) else "multiply", 0, 1.0))
             case kernels.Scaled():
                 self._add(kernel.kernel, matrix)
-                self.steps.append((_SCALE, 0, _number(kernel.scale)))
+                self.steps.append(("scale", 0, as_number(kernel.scale)))
             case kernels.Mapped():
                 inner = _array(kernel.matrix)
                 _check_features("matrix", inner.shape[1], self.features if matrix is None else matrix.shape[0])
@@ -100,7 +84,10 @@ class _Program:
                 self._add_leaf(kernel, matrix)
 
     def _add_leaf(self, kernel: Kernel, matrix: np.ndarray[Any, Any] | None) -> None:
-        family, gain, first, second = _PROFILES[type(kernel)](kernel)
+        form = form_of(kernel)
+        assert form is not None
+        gain = form.gain
+        first, second = (*form.constants, 0.0, 0.0)[:2]
         length_scale = _array(kernel.length_scale)  # type: ignore[attr-defined]
         width = self.features if matrix is None else len(matrix)
         if length_scale.ndim == 1:
@@ -110,11 +97,12 @@ class _Program:
             power = 2.0 ** -exponent(float(length_scale))
             scale = np.full(width, power)
             gain /= (float(length_scale) * power) ** 2
-        shift = self.shift if isinstance(kernel, kernels.RadialKernel) else np.zeros(self.features)
+        centred = families()[form.family]["argument"] == "squared_distance"
+        shift = self.shift if centred else np.zeros(self.features)
         has_matrix = matrix is not None and matrix.size > 0
         entries = (scale[:, None] * matrix).T if matrix is not None and has_matrix else scale
-        self.steps.append((_LEAF, len(self.leaves), 1.0))
-        self.leaves.append((family, gain, first, second, shift.tolist(), entries.ravel().tolist(), has_matrix))
+        self.steps.append(("leaf", len(self.leaves), 1.0))
+        self.leaves.append((form.family, gain, first, second, shift.tolist(), entries.ravel().tolist(), has_matrix))
 
 
 def _check_features(name: str, found: int, features: int) -> None:
@@ -143,7 +131,7 @@ class NativeEngine(TorchEngine):
         assert core is not None
         return Description(self.threads, ROWS_PER_BLOCK, core.instruction_set())
 
-    def _run(self, task: int, X: Dense, V: Tensor | None, weights: Tensor | None, out: Tensor) -> Tensor:
+    def _run(self, task: str, X: Dense, V: Tensor | None, weights: Tensor | None, out: Tensor) -> Tensor:
         assert core is not None
         in_double = out.dtype != self.dtype
         core.run(
@@ -166,13 +154,13 @@ class NativeEngine(TorchEngine):
 
     def block(self, start: int, stop: int) -> Tensor:
         X = self.X[start:stop]
-        return self._run(_EVALUATE, X, None, None, self._empty(len(X), self.shape[1]))
+        return self._run("evaluate", X, None, None, self._empty(len(X), self.shape[1]))
 
     def multiply(self, V: Tensor) -> Tensor:
-        return self._run(_MULTIPLY, self.X, V, None, self._empty(self.shape[0], V.shape[1]))
+        return self._run("multiply", self.X, V, None, self._empty(self.shape[0], V.shape[1]))
 
     def multiply_transposed(self, W: Tensor, dtype: torch.dtype) -> Tensor:
-        return self._run(_MULTIPLY_TRANSPOSED, self.X, W, None, self._empty(self.shape[1], W.shape[1], dtype))
+        return self._run("multiply_transposed", self.X, W, None, self._empty(self.shape[1], W.shape[1], dtype))
 
     def derivatives(self, rows: slice, weights: Weights, wanted: list[bool]) -> list[Tensor | None]:
         if self.differentiates and not wanted[0]:
@@ -182,7 +170,9 @@ class NativeEngine(TorchEngine):
     @property
     def differentiates(self) -> bool:
         """Whether `gradients` serves this kernel: one radial part, whose length scale is its only parameter."""
-        return type(self.kernel) in _DIFFERENTIATED
+        form = form_of(self.kernel)
+        known = form is not None and families()[form.family]["differentiable"]
+        return known and list(self.kernel.parameters()) == ["length_scale"]
 
     def gradients(
         self, rows: slice, left: Tensor, right: Tensor | None, in_centres: bool, in_scale: bool
@@ -210,4 +200,4 @@ class NativeEngine(TorchEngine):
         if kept > self.budget // 2:
             product = self.multiply(V)
             return self.multiply_transposed(product if weights is None else weights * product, dtype)
-        return self._run(_MULTIPLY_GRAM, self.X, V, weights, self._empty(self.shape[1], V.shape[1], dtype))
+        return self._run("multiply_gram", self.X, V, weights, self._empty(self.shape[1], V.shape[1], dtype))

@@ -12,10 +12,10 @@ from torch import Tensor
 from gyrfalcon import kernels
 from gyrfalcon.arrays import AnyPoints, as_numpy, in_double, to_tensor, torch_dtype
 from gyrfalcon.kernels import Kernel
-from gyrfalcon.kernels.base import Parameter, as_tensor
+from gyrfalcon.kernels.base import Parameter, as_number, as_tensor
 from gyrfalcon.kernels.distances import CANCELLATION
 
-from . import autograd
+from . import autograd, native_engine
 from .autograd import TAPE_BLOCKS, Weights
 from .engine import BLOCK_BYTES, Engine
 
@@ -33,7 +33,7 @@ def serves(kernel: Kernel) -> bool:
 
 
 class SparseEngine(Engine):
-    """Blocks from SciPy's sparse products: X is CSR, C is CSR or dense.
+    """Fused products by the compiled core, or else blocks from SciPy's sparse products: X is CSR, C is CSR or dense.
 
     Inner products and norms are taken in float64. Features that no centre has never meet an index array of length d,
     so d may be 1e8.
@@ -47,8 +47,19 @@ class SparseEngine(Engine):
         self.X = X
         self.C = C if sparse.issparse(C) else to_tensor(C).detach().double().numpy()
         self._sides: dict[tuple[float, ...], _Side] = {}
+        self._program: _Program | None = None
+
+    def _native(self) -> bool:
+        """Whether the core makes this: not where autograd is to follow the kernel's parameters."""
+        followed = torch.is_grad_enabled() and any(
+            isinstance(value, Tensor) and value.requires_grad for value in self.kernel.parameters().values()
+        )
+        return not followed and native_engine.serves(self.kernel)
 
     def block(self, start: int, stop: int) -> Tensor:
+        if self._native():
+            out = torch.empty(len(range(*slice(start, stop).indices(self.shape[0]))), self.shape[1], dtype=self.dtype)
+            return self._run("evaluate", slice(start, stop), None, None, out)
         return self._evaluate(self.kernel, self.X[start:stop])
 
     def wide(self, start: int, stop: int) -> Tensor:
@@ -68,6 +79,49 @@ class SparseEngine(Engine):
     def derivatives(self, rows: slice, weights: Weights, wanted: list[bool]) -> list[Tensor | None]:
         step = self.block_rows(min(BLOCK_BYTES, self.budget // TAPE_BLOCKS))
         return autograd.sums(self.kernel, self.X[rows], self.C, differentiable_block, weights, wanted, step)
+
+    def multiply(self, V: Tensor) -> Tensor:
+        if not self._native():
+            return super().multiply(V)
+        return self._run("multiply", slice(None), V, None, torch.empty(self.shape[0], V.shape[1], dtype=self.dtype))
+
+    def multiply_transposed(self, W: Tensor, dtype: torch.dtype) -> Tensor:
+        if not self._native():
+            return super().multiply_transposed(W, dtype)
+        out = torch.empty(self.shape[1], W.shape[1], dtype=dtype)
+        return self._run("multiply_transposed", slice(None), W, None, out)
+
+    def multiply_gram(self, V: Tensor, weights: Tensor | None, dtype: torch.dtype) -> Tensor:
+        if not self._native():
+            return super().multiply_gram(V, weights, dtype)
+        out = torch.empty(self.shape[1], V.shape[1], dtype=dtype)
+        return self._run("multiply_gram", slice(None), V, weights, out)
+
+    def _run(self, task: str, rows: slice, V: Tensor | None, weights: Tensor | None, out: Tensor) -> Tensor:
+        assert native_engine.core is not None
+        if self._program is None:
+            self._program = _Program(self.kernel, self.C, self.X.shape[1])
+        program, in_double = self._program, out.dtype != self.dtype
+        start, stop, _ = rows.indices(self.shape[0])
+        native_engine.core.run_sparse(
+            task,
+            program.leaves,
+            program.steps,
+            self.X.shape[1],
+            np.ascontiguousarray(self.X.indptr[start : max(start, stop) + 1], dtype=self.X.indices.dtype),
+            np.ascontiguousarray(self.X.indices),
+            np.ascontiguousarray(self.X.data),
+            program.centers if sparse.issparse(self.C) else None,
+            None if sparse.issparse(self.C) else self.C,
+            program.scales,
+            V,
+            weights,
+            None if in_double else out,
+            out if in_double else None,
+            torch.get_num_threads(),
+            self.budget // 2,
+        )
+        return out
 
     def _evaluate(self, kernel: Kernel, X: sparse.csr_array) -> Tensor:
         match kernel:
@@ -95,6 +149,44 @@ def differentiable_block(kernel: Kernel, X: sparse.csr_array, C: Any) -> Tensor:
     if isinstance(C, Tensor) and C.requires_grad:
         raise ValueError("C: gradients in the centres need dense points X")
     return SparseEngine(kernel, X, C, budget=1).block(0, X.shape[0])
+
+
+class _Program:
+    """The kernel and the centres as the core reads them."""
+
+    def __init__(self, kernel: Kernel, C: Any, features: int):
+        self.leaves: list[tuple[str, float, float, float, int]] = []
+        self.steps: list[tuple[str, int, float]] = []
+        self.scales: list[Array] = []
+        self._features = features
+        self._add(kernel)
+        if sparse.issparse(C):
+            ends, places = (part.astype(np.int64) for part in (C.indptr, C.indices))
+            self.centers = (ends, places, C.data.astype(np.float64))
+
+    def _add(self, kernel: Kernel) -> None:
+        match kernel:
+            case kernels.Sum() | kernels.Product():
+                self._add(kernel.left)
+                self._add(kernel.right)
+                self.steps.append(("add" if isinstance(kernel, kernels.Sum) else "multiply", 0, 1.0))
+            case kernels.Scaled():
+                self._add(kernel.kernel)
+                self.steps.append(("scale", 0, as_number(kernel.scale)))
+            case _:
+                self._add_leaf(kernel)
+
+    def _add_leaf(self, kernel: Kernel) -> None:
+        form = native_engine.form_of(kernel)
+        assert form is not None
+        scale = np.atleast_1d(_scales(kernel.length_scale, self._features))  # type: ignore[attr-defined]
+        same = [place for place, known in enumerate(self.scales) if np.array_equal(known, scale)]
+        which = same[0] if same else len(self.scales)
+        if not same:
+            self.scales.append(scale)
+        first, second = (*form.constants, 0.0, 0.0)[:2]
+        self.steps.append(("leaf", len(self.leaves), 1.0))
+        self.leaves.append((form.family, form.gain, first, second, which))
 
 
 def _scalar(length_scale: Parameter, like: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ from .feature_map import improve
 from .journal import Journal
 from .objectives import GCV, OBJECTIVES, SGPR, Objective
 from .optimizers import FAILURES
-from .parameters import POSITIVE, as_array
+from .parameters import as_array
 from .path import Grid, PenaltyPath, search
 from .rows import Data, noise_of
 from .settings import Tuning
@@ -203,5 +203,5 @@ def _rounded(value: Any) -> Any:
 
 
 def _rounded_kernel(kernel: Kernel) -> Kernel:
-    positive = {n: v for n, v in kernel.parameters().items() if n.rpartition(".")[2] in POSITIVE}
-    return kernel.with_parameters({name: _rounded(value) for name, value in positive.items()})
+    values, how = kernel.parameters(), kernel.tunable()
+    return kernel.with_parameters({name: _rounded(values[name]) for name in how if how[name] == "logarithmic"})

@@ -13,8 +13,6 @@ from gyrfalcon.solvers import LeastSquares
 
 from .objectives import Gradient
 
-POSITIVE = ("length_scale", "alpha", "scale")  # tuned by their logarithms; other parameters of kernels are not tuned
-FREE = ("matrix",)
 PENALTIES = (1e-7, 1e6)  # times the sum of the weights
 REACH = 1e4  # how far a positive parameter may move from where it starts, as a factor
 
@@ -56,8 +54,9 @@ class Parameters:
             raise ValueError("centers: tuning them needs dense points")
         self.problem, self.penalty, self.centers = problem, penalty, centers
         values = {name: as_array(value) for name, value in problem.K.kernel.parameters().items()}
-        self.logarithmic = [n for n, v in values.items() if kernel and _last(n) in POSITIVE and (v > 0).all()]
-        self.free = [n for n in values if kernel and free and _last(n) in FREE]
+        how = problem.K.kernel.tunable() if kernel else {}
+        self.logarithmic = [n for n, v in values.items() if how.get(n) == "logarithmic" and (v > 0).all()]
+        self.free = [n for n in values if free and how.get(n) == "free"]
         self._values = {name: values[name] for name in (*self.logarithmic, *self.free)}
         self._single = set(self.logarithmic) if not per_feature else set()  # factors, not values, are tuned
         starts = {n: np.zeros(1) if n in self._single else np.log(values[n]).ravel() for n in self.logarithmic}

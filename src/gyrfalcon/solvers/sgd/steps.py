@@ -8,22 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gyrfalcon import losses
 from gyrfalcon.arrays import Array, as_numpy
 from gyrfalcon.losses import Loss
 from gyrfalcon.matrix import native_engine
-
-# In the order of native/sgd.hpp; by exact type, because a subclass has formulas of its own.
-_NATIVE: tuple[type[Loss], ...] = (
-    losses.Squared,
-    losses.Robust,
-    losses.Absolute,
-    losses.Quantile,
-    losses.Logistic,
-    losses.Exponential,
-    losses.Hinge,
-    losses.Softmax,
-)
 
 
 @dataclass(frozen=True)
@@ -80,7 +67,7 @@ def walk(
     1 - 2η·penalty, sets gᵢ = -ηDᵢ and moves b by -η·rate·ΣᵢDᵢ. The intercepts b and the sums of votes times b, of shape
     (runs, t), change in place. Without a gram matrix there must be but one batch.
     """
-    known = type(loss) in _NATIVE and native_engine.core is not None
+    known = native_engine.core is not None and loss.native_name() in native_engine.core.losses()
     return (_native if known else _torch)(loss, values, gram, Y, schedule, penalty, rate, intercepts, sums)
 
 
@@ -102,8 +89,8 @@ def _native(
     coefficients, averages = np.empty((runs * t, rows)), np.empty((runs * t, rows))
     shrinks, shares = np.empty((runs, 1)), np.empty((runs, 1))
     native_engine.core.run_sgd(
-        loss=_NATIVE.index(type(loss)),
-        parameter=float(getattr(loss, "level", 0.0)),
+        loss=loss.native_name(),
+        parameter=loss.native_parameter,
         batch=schedule.batch,
         gram=None if gram is None else np.ascontiguousarray(as_numpy(gram)),
         f=f,
