@@ -17,7 +17,7 @@ from .tiles import Tiles, add_gram, add_product
 Array = np.ndarray[Any, Any]
 Change: TypeAlias = Callable[[Array, slice, slice], object]  # changes a block in place, given its rows and columns
 
-_SHARE = 0.8  # of the budget for tiles
+_SHARE = 0.4  # of the budget for tiles, which need not be larger for this
 _STRIP = 256  # columns of an array in memory that are taken at a time
 
 

@@ -12,7 +12,7 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 _PASSING = 4 << 20  # bytes of a file that are mapped at a time
-_AROUND = 1 << 16  # bytes about a page that Linux maps with it
+_AROUND = 2 << 20  # bytes about a page that Linux may map with it, for that is the largest page of its cache
 
 
 class Rows:

@@ -147,6 +147,10 @@ def add_product(out: Array, left: Array, right: Array, factor: float) -> None:
         return add_product(out.T, right.T, left.T, factor)
     (turned_left, pitch_left), (turned_right, pitch_right) = _columns(left), _columns(right)
     (n, t), k = out.shape, left.shape[1]
+    if t == 1:  # several times faster than as a product of matrices
+        rows, columns = (k, n) if turned_left else (n, k)
+        step = max(1, right.strides[0] // right.itemsize)
+        return _call("gemv", out, "NT"[turned_left], rows, columns, factor, left, pitch_left, right, step, 1.0, out, 1)
     flags = "NT"[turned_left], "NT"[turned_right]
     _call("gemm", out, *flags, n, t, k, factor, left, pitch_left, right, pitch_right, 1.0, out, pitch)
 
@@ -195,7 +199,7 @@ def _load(name: str) -> Any:
 _routines = {
     letter + name: _load(letter + name)
     for letter in "sd"
-    for name in ("gemm", "syrk", "trsm", "trmm", "potrf", "lauum")
+    for name in ("gemm", "gemv", "syrk", "trsm", "trmm", "potrf", "lauum")
 }
 
 
