@@ -17,6 +17,7 @@ from . import (
     gradient,
     gram,
     machine,
+    mapped_pair,
     memory,
     mnist,
     objectives,
@@ -73,6 +74,8 @@ def main() -> None:
             paths.run(arguments.quick)
         case "tiled":
             tiled.run(arguments.quick)
+        case "mapped_pair":
+            mapped_pair.run(arguments.size)
         case "stream":
             stream.run(arguments.rows, arguments.cache)
         case "plan":
@@ -142,6 +145,10 @@ def _parser() -> argparse.ArgumentParser:
         "paths", parents=[quick], help="all numbers of centres and penalties beside one direct solve; early stopping"
     )
     commands.add_parser("tiled", parents=[quick], help="Cholesky and LAUUM of a file, beside LAPACK in memory")
+    pair = commands.add_parser(
+        "mapped_pair", help="Falkon's triangles for 40,000 centres under 2 GB, in a file, and a few iterations"
+    )
+    pair.add_argument("size", nargs="?", choices=list(mapped_pair.CASES), default="full", help="(default: %(default)s)")
     commands.add_parser("solvers", parents=[quick], help="falkon, eigenpro and direct solves with equal centres")
     commands.add_parser("sgd", parents=[quick], help=f"stochastic gradients beside published errors; {data}")
     commands.add_parser("simplex", parents=[quick], help="errors of simplex-coded classes under margins, as figures")
