@@ -43,12 +43,14 @@ HEADER = f"{'phase':>28} {'seconds':>9} {'GFLOP/s':>8} {'of LAPACK':>10} {'grown
 
 @dataclass(frozen=True)
 class Phase:
-    """One step, by how many bytes the process grew at its largest moment, and the CPU seconds others took of each."""
+    """One step: by how many bytes the process grew at its largest moment, how many it then had, libraries and data
+    included, and the CPU seconds that others took in each second."""
 
     name: str
     seconds: float
     flops: float
     grown: int
+    resident: int
     others: float
 
     def line(self, rates: dict[str, float]) -> str:
@@ -70,9 +72,9 @@ def run(name: str) -> None:
         flush=True,
     )
     before = in_fresh_process(_lapack, case.lapack_centers)
-    phases, resident = in_fresh_process(_pair, case, before)
+    phases = in_fresh_process(_pair, case, before)
     after = in_fresh_process(_lapack, case.lapack_centers)
-    grown = max(phase.grown for phase in phases)
+    grown, resident = (max(getattr(phase, name) for phase in phases) for name in ("grown", "resident"))
     rate = min(min(before[key], after[key]) for key in before), max(max(before[key], after[key]) for key in before)
     met = "met" if grown <= case.budget else "MISSED"
     print(
@@ -80,7 +82,7 @@ def run(name: str) -> None:
         f"largest growth in a phase {grown / 1e6:.0f} MB (asked: within {case.budget / 1e6:.0f} MB, {met}); "
         f"with libraries and data the process had {resident / 1e6:.0f} MB"
     )
-    content = {"case": asdict(case), "phases": [asdict(phase) for phase in phases], "resident": resident}
+    content = {"case": asdict(case), "phases": [asdict(phase) for phase in phases]}
     content |= {"lapack_gflops": {"before": before, "after": after}}
     report.write_json(report.FOLDER / f"mapped_pair_{name}.json", {"machine": machine.describe(), **content})
 
@@ -115,7 +117,7 @@ class _Clock:
         others, start = Others(), time.perf_counter()
         result, grown = peak_beyond(call)
         seconds = time.perf_counter() - start
-        self.phases.append(Phase(name, seconds, flops, grown, others.taken() / seconds))
+        self.phases.append(Phase(name, seconds, flops, grown, peak(), others.taken() / seconds))
         print(self.phases[-1].line(self._rates), flush=True)
         return result
 
@@ -139,7 +141,7 @@ class _Timed(OnDisk):
         self.clock("LAUUM", super().square_lower, len(self) ** 3 / 3)
 
 
-def _pair(case: Case, rates: dict[str, float]) -> tuple[list[Phase], int]:
+def _pair(case: Case, rates: dict[str, float]) -> list[Phase]:
     machine.set_threads()
     clock, random = _Clock(rates), np.random.default_rng(0)
     X = random.standard_normal((case.rows, FEATURES))
@@ -164,7 +166,7 @@ def _pair(case: Case, rates: dict[str, float]) -> tuple[list[Phase], int]:
         clock(f"transposed, {turn} time", lambda inner=inner, outer=outer: pair.solve_both_transposed(outer, inner))
     _check(pair, between, v)
     _iterate(case, gf.KernelMatrix(kernel, X, C, memory_budget=case.budget // 8, cache=False), Y, pair, clock)
-    return clock.phases, peak()
+    return clock.phases
 
 
 def _check(pair: TrianglePair, between: gf.KernelMatrix, v: np.ndarray) -> None:
