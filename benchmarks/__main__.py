@@ -146,7 +146,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands.add_parser("tiled", parents=[quick], help="Cholesky and LAUUM of a file, beside LAPACK in memory")
     pair = commands.add_parser(
-        "mapped_pair", help="Falkon's triangles for 40,000 centres under 2 GB, in a file, and a few iterations"
+        "mapped_pair", help="Falkon's triangles for 40,000 centers under 2 GB, in a file, and a few iterations"
     )
     pair.add_argument("size", nargs="?", choices=list(mapped_pair.CASES), default="full", help="(default: %(default)s)")
     commands.add_parser("solvers", parents=[quick], help="falkon, eigenpro and direct solves with equal centres")

@@ -1,4 +1,4 @@
-"""Falkon's two triangles for more centres than memory holds: each phase, its memory, and its speed beside LAPACK."""
+"""Falkon's two triangles for more centers than memory holds: each phase, its memory, and its speed beside LAPACK."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ BLAS = 12_000_000  # bytes that its threads, and the heap, may take and keep bes
 MEASURED = f"""
 import sys
 import numpy as np
-from gyrfalcon.linalg.positive import PositiveSystem
+from gyrfalcon.linalg.cholesky_system import CholeskySystem
 from gyrfalcon.linalg.square import OnDisk, Square
 from gyrfalcon.linalg.tiles import add_product
 from gyrfalcon.linalg.triangles import TrianglePair
@@ -34,7 +34,7 @@ def work(m, budget):
     pair.multiply_a(pair.multiply_t(outer))
     pair.refactor_from_products([(1.0, np.ones((m, 5)))], 0.1)
     del pair
-    PositiveSystem(make(), ridge=0.1).solve(np.ones(m))
+    CholeskySystem(make(), ridge=0.1).solve(np.ones(m))
 
 work(300, 200_000)  # loads libraries
 A = np.ones((1000, 1000))

@@ -13,7 +13,7 @@ from .triangles import as_square, cholesky_with_jitter
 Array = np.ndarray[Any, Any]
 
 
-class PositiveSystem:
+class CholeskySystem:
     """A x = b for a symmetric positive definite A, factored once.
 
     The factor U, with UᵀU = A + jitter·I, takes the upper triangle of the matrix. The lower one goes on holding A, so
@@ -40,12 +40,12 @@ class PositiveSystem:
     Examples
     --------
     >>> import numpy as np
-    >>> from gyrfalcon.linalg.positive import PositiveSystem
+    >>> from gyrfalcon.linalg.cholesky_system import CholeskySystem
     >>> from gyrfalcon.linalg.square import Square
     >>> x = np.linspace(0, 1, 200)
     >>> def columns(start, stop):
     ...     return np.exp(-np.abs(x[:, None] - x[start:stop]))
-    >>> system = PositiveSystem(Square.fitting(200, columns, memory_budget=10**5), ridge=0.1)
+    >>> system = CholeskySystem(Square.fitting(200, columns, memory_budget=10**5), ridge=0.1)
     >>> solution = system.solve(np.ones(200))
     >>> np.allclose(columns(0, 200) @ solution + 0.1 * solution, 1)
     True
