@@ -145,10 +145,6 @@ def _parser() -> argparse.ArgumentParser:
         "paths", parents=[quick], help="all numbers of centres and penalties beside one direct solve; early stopping"
     )
     commands.add_parser("tiled", parents=[quick], help="Cholesky and LAUUM of a file, beside LAPACK in memory")
-    pair = commands.add_parser(
-        "mapped_pair", help="Falkon's triangles for 40,000 centers under 2 GB, in a file, and a few iterations"
-    )
-    pair.add_argument("size", nargs="?", choices=list(mapped_pair.CASES), default="full", help="(default: %(default)s)")
     commands.add_parser("solvers", parents=[quick], help="falkon, eigenpro and direct solves with equal centres")
     commands.add_parser("sgd", parents=[quick], help=f"stochastic gradients beside published errors; {data}")
     commands.add_parser("simplex", parents=[quick], help="errors of simplex-coded classes under margins, as figures")
@@ -171,6 +167,10 @@ def _parser() -> argparse.ArgumentParser:
     cluster.add_argument(
         "--rows", type=lambda text: int(float(text)), default=dask_cluster.ROWS, help="(default: %(default)s)"
     )
+    pair = commands.add_parser(
+        "mapped_pair", help="Falkon's triangles for 40,000 centers under 2 GB, in a file, and a few iterations"
+    )
+    pair.add_argument("size", nargs="?", choices=list(mapped_pair.CASES), default="full", help="(default: %(default)s)")
     commands.add_parser("demo", parents=[quick], help="models and products beside their peers, as report/index.html")
     commands.add_parser("picture", help=f"the picture of README, from {picture.SOURCE}, as {picture.PICTURE}")
     commands.add_parser("all", help="all but objectives, gpytorch and the demo")
