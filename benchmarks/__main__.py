@@ -17,6 +17,7 @@ from . import (
     gradient,
     gram,
     machine,
+    mapped_pair,
     memory,
     mnist,
     objectives,
@@ -73,6 +74,8 @@ def main() -> None:
             paths.run(arguments.quick)
         case "tiled":
             tiled.run(arguments.quick)
+        case "mapped_pair":
+            mapped_pair.run(arguments.size)
         case "stream":
             stream.run(arguments.rows, arguments.cache)
         case "plan":
@@ -164,6 +167,10 @@ def _parser() -> argparse.ArgumentParser:
     cluster.add_argument(
         "--rows", type=lambda text: int(float(text)), default=dask_cluster.ROWS, help="(default: %(default)s)"
     )
+    pair = commands.add_parser(
+        "mapped_pair", help="Falkon's triangles for 40,000 centers under 2 GB, in a file, and a few iterations"
+    )
+    pair.add_argument("size", nargs="?", choices=list(mapped_pair.CASES), default="full", help="(default: %(default)s)")
     commands.add_parser("demo", parents=[quick], help="models and products beside their peers, as report/index.html")
     commands.add_parser("picture", help=f"the picture of README, from {picture.SOURCE}, as {picture.PICTURE}")
     commands.add_parser("all", help="all but objectives, gpytorch and the demo")

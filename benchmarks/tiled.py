@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from scipy.linalg import lapack
 
-from gyrfalcon.linalg.tiled import tiled_cholesky, tiled_lauum, tiled_solve
+from gyrfalcon.linalg.strips import tiled_solve
+from gyrfalcon.linalg.tiled import tiled_cholesky, tiled_lauum
 
 from . import THREADS, machine, report
 from .process import in_fresh_process, peak_beyond

@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.linalg import lapack, solve_triangular
 
-from gyrfalcon.linalg import tiled, tiles
-from gyrfalcon.linalg.tiled import tiled_cholesky, tiled_lauum, tiled_solve
+from gyrfalcon.linalg import rows, tiled, tiles
+from gyrfalcon.linalg.strips import tiled_solve
+from gyrfalcon.linalg.tiled import tiled_cholesky, tiled_lauum
 
 DTYPES = [np.float32, np.float64]
 
@@ -78,18 +79,18 @@ def test_lauum(m, side, workers, dtype, order, lower):
 @settings(max_examples=40, deadline=None)
 @given(
     m=st.integers(1, 70),
-    rows=st.integers(1, 80),
+    strip=st.integers(1, 80),
     columns=st.integers(0, 4),
     dtype=st.sampled_from(DTYPES),
     order=st.sampled_from("CF"),
     lower=st.booleans(),
     transposed=st.booleans(),
 )
-def test_solve(m, rows, columns, dtype, order, lower, transposed):
+def test_solve(m, strip, columns, dtype, order, lower, transposed):
     rng = np.random.default_rng(m)
     A = np.array(rng.normal(size=(m, m)) / m + 2 * np.eye(m), dtype=dtype, order=order)
     right = rng.normal(size=(m, columns) if columns else m).astype(dtype)
-    budget = int(np.ceil(rows * m * A.itemsize / 0.8)) + 1
+    budget = int(np.ceil(strip * m * A.itemsize / 0.8)) + 1
     found = tiled_solve(A, right, memory_budget=budget, lower=lower, transposed=transposed)
     T = A.astype(np.float64)
     expected = solve_triangular(T, right.astype(np.float64), lower=lower, trans=int(transposed))
@@ -174,7 +175,7 @@ def mapped(tmp_path):
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("offset", [0, 4096 + 128])
 def test_memory_map(mapped, monkeypatch, order, offset):
-    monkeypatch.setattr(tiles, "_PASSING", 1 << 13)  # several strips a tile
+    monkeypatch.setattr(rows, "_PASSING", 1 << 13)  # several strips a tile
     A, right = positive(301), np.arange(301.0)
     file = mapped(A, order=order, offset=offset)
     tiled_cholesky(file, memory_budget=budget_for(80, A.dtype, 2), device=["cpu", "cpu"])
@@ -197,10 +198,10 @@ def test_private_copy_of_a_file_is_not_dropped(mapped):
 @pytest.mark.skipif(not hasattr(mmap, "MADV_DONTNEED"), reason="pages cannot be given back here")
 @pytest.mark.parametrize("operation", [tiled_cholesky, tiled_lauum, tiled_solve])
 def test_pages_of_a_file_do_not_stay(mapped, monkeypatch, operation):
-    monkeypatch.setattr(tiles, "_PASSING", 1 << 18)
+    monkeypatch.setattr(rows, "_PASSING", 1 << 18)
     A = positive(600)
     file = mapped(A)
-    tiles.Rows(file).release(0, len(A))
+    rows.Rows(file).release(0, len(A))
     before = _resident_file(file)
     if operation is tiled_solve:
         operation(file, np.ones(len(A)), memory_budget=10**6)

@@ -1,4 +1,4 @@
-"""Cholesky, LAUUM and triangular solves in place, tile by tile, for matrices larger than the memory they may use."""
+"""Cholesky and LAUUM in place, tile by tile, for matrices larger than the memory they may use."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import AbstractContextManager, nullcontext
 from math import isqrt
-from numbers import Integral
 from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
-from .tiles import NumpyWorker, Rows, Tiles, TorchWorker, add_product, triangular
+from .rows import as_bytes, as_rows_to_write
+from .tiles import NumpyWorker, Tiles, TorchWorker
 
 Array = np.ndarray[Any, Any]
 Device: TypeAlias = str | torch.device
@@ -23,11 +23,10 @@ Task: TypeAlias = Callable[[Worker, int, int, "Table"], None]
 
 _SHARE = 0.8  # of the budget for tiles; the rest is for the pages of a file in passing and what BLAS packs
 _SPREAD = 4  # tiles along a side for each worker, at least, if there are several
-_STRIP = 512  # rows of a triangle that a solve takes at a time, at most
 
 
 class AbandonedError(Exception):
-    """Raised in a worker that waits when another one has failed."""
+    """Raised in a worker, at its next tile, when another one has failed or the caller was interrupted."""
 
 
 class Table:
@@ -40,6 +39,8 @@ class Table:
 
     def advance(self, i: int, j: int) -> None:
         with self._changed:
+            if self._abandoned:
+                raise AbandonedError
             self._counts[i, j] += 1
             self._changed.notify_all()
 
@@ -174,61 +175,6 @@ def tiled_lauum(
     _share(rowwise, finish, workers, Table(tiles.count))
 
 
-def tiled_solve(
-    matrix: Array, right: Array, *, memory_budget: int, lower: bool = True, transposed: bool = False
-) -> Array:
-    """L⁻¹b, or L⁻ᵀb if `transposed`; with U for L if `lower` is false.
-
-    The triangle is read once, a few rows at a time: for a few right-hand sides that is what takes the time.
-
-    Parameters
-    ----------
-    matrix : array or memory map of shape (m, m)
-        As `tiled_cholesky` left it; may be read-only.
-    right : array of shape (m,) or (m, t)
-        b; it and the result are kept in memory, beside the budget.
-    memory_budget, lower
-        As in `tiled_cholesky`.
-    transposed : bool
-
-    Returns
-    -------
-    array of the shape of `right`
-        In the type of the matrix.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gyrfalcon.linalg.tiled import tiled_solve
-    >>> L = np.array([[2.0, 0.0], [1.0, 2.0]])
-    >>> tiled_solve(L, np.array([2.0, 5.0]), memory_budget=100)
-    array([1., 2.])
-    """
-    view, lower, transposed = _as_rows(matrix, lower, transposed)
-    size, budget = len(view), _positive(memory_budget)
-    right = np.asarray(right)
-    if right.ndim not in (1, 2) or len(right) != size:
-        raise ValueError(f"right must have shape ({size},) or ({size}, t) to match matrix, got {right.shape}")
-    solution = np.array(right if right.ndim == 2 else right[:, None], dtype=view.dtype, order="F", copy=True)
-    if not solution.size:
-        return solution.reshape(right.shape)
-    rows = Rows(view)
-    height = min(_STRIP, max(1, int(_SHARE * budget) // (size * view.itemsize)))
-    starts = range(0, size, height)
-    for start in starts if lower != transposed else reversed(starts):
-        stop = min(size, start + height)
-        beside = slice(0, start) if lower else slice(stop, size)
-        here, there = solution[start:stop], solution[beside]
-        corner, block = view[start:stop, start:stop], view[start:stop, beside]
-        if there.size and not transposed:
-            add_product(here, block, there, -1.0)
-        triangular("trsm", here, corner, left=True, lower=lower, transposed=transposed)
-        if there.size and transposed:
-            add_product(there, block.T, here, -1.0)
-        rows.release(start, stop)
-    return solution.reshape(right.shape)
-
-
 def _share(order: Iterable[tuple[int, int]], task: Task, workers: Sequence[Worker], table: Table) -> None:
     """Let workers take tiles in order until all are done.
 
@@ -272,15 +218,13 @@ def _blas_threads(workers: Sequence[Worker]) -> AbstractContextManager[Any]:
 def _prepare(
     matrix: Array, memory_budget: int, lower: bool, device: Device | Sequence[Device]
 ) -> tuple[Tiles, list[Worker]]:
-    view, lower, _ = _as_rows(matrix, lower, False)
-    if not matrix.flags.writeable:
-        raise ValueError("matrix must be writeable, for it is overwritten: open a memory map with mode='r+'")
+    view, turned = as_rows_to_write(matrix)
     devices = [_device(one) for one in ([device] if isinstance(device, str | torch.device) else device)]
     if not devices:
         raise ValueError("device must name at least one device, got an empty list: use 'cpu'")
     kinds = [NumpyWorker if one.type == "cpu" else TorchWorker for one in devices]
-    side = _tile_side(len(view), view.itemsize, _positive(memory_budget), [kind.held for kind in kinds])
-    tiles = Tiles(view, lower=lower, side=side)
+    side = _tile_side(len(view), view.itemsize, as_bytes(memory_budget), [kind.held for kind in kinds])
+    tiles = Tiles(view, lower=lower != turned, side=side)
     return tiles, [NumpyWorker(tiles) if one.type == "cpu" else TorchWorker(tiles, one) for one in devices]
 
 
@@ -293,27 +237,6 @@ def _tile_side(size: int, itemsize: int, budget: int, held: Sequence[int]) -> in
     spread = _SPREAD * len(held) if len(held) > 1 else 1
     count = max(-(-size // largest), spread)
     return max(1, -(-size // count))
-
-
-def _as_rows(matrix: Array, lower: bool, transposed: bool) -> tuple[Array, bool, bool]:
-    """The matrix, or its transpose, whichever is C-ordered, and where the triangle then is."""
-    if not isinstance(matrix, np.ndarray):
-        raise TypeError(f"matrix must be a NumPy array or memory map, got {type(matrix).__name__}")
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
-        raise ValueError(f"matrix must be square, got shape {matrix.shape}")
-    if matrix.dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
-        raise TypeError(f"matrix must hold float32 or float64 in native byte order, got {matrix.dtype}: use .astype")
-    if matrix.flags.c_contiguous:
-        return matrix, lower, transposed
-    if matrix.flags.f_contiguous:
-        return matrix.T, not lower, not transposed
-    raise ValueError("matrix must be contiguous, C- or Fortran-ordered: a view of a part must be copied first")
-
-
-def _positive(memory_budget: int) -> int:
-    if not isinstance(memory_budget, Integral) or memory_budget <= 0:
-        raise ValueError(f"memory_budget must be a positive number of bytes, got {memory_budget!r}")
-    return int(memory_budget)
 
 
 def _device(name: Device) -> torch.device:

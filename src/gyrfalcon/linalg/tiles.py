@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import mmap
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,49 +11,9 @@ from scipy import LowLevelCallable
 from scipy.linalg import cython_blas, cython_lapack
 from torch import Tensor
 
+from .rows import Rows
+
 Array = np.ndarray[Any, Any]
-
-_PASSING = 4 << 20  # bytes of a file that are mapped at a time
-_AROUND = 1 << 16  # bytes about a page that Linux maps with it
-
-
-class Rows:
-    """The rows of a C-ordered matrix, of which a memory map keeps few pages resident at a time."""
-
-    def __init__(self, matrix: Array):
-        self.matrix = matrix
-        self._map = _shared_map(matrix)
-        if self._map is not None:
-            start = np.frombuffer(self._map, dtype=np.uint8).ctypes.data
-            self._offset = matrix.ctypes.data - start
-
-    def strips(self, first: int, last: int) -> Iterator[slice]:
-        """Slices of rows from first to last; the pages of each are let go when the next is asked for."""
-        pitch = max(1, self.matrix.strides[0])
-        height = max(1, _PASSING // pitch) if self._map is not None else max(1, last - first)
-        for start in range(first, last, height):
-            stop = min(last, start + height)
-            yield slice(start, stop)
-            self.release(start, stop)
-
-    def release(self, first: int, last: int) -> None:
-        """Give back the pages of some rows; the file, or the kernel's cache of it, has what was written."""
-        if self._map is None:
-            return
-        pitch = self.matrix.strides[0]
-        start = max(0, self._offset + first * pitch - _AROUND)
-        start -= start % mmap.PAGESIZE
-        stop = min(len(self._map), self._offset + last * pitch + _AROUND)
-        self._map.madvise(mmap.MADV_DONTNEED, start, stop - start)
-
-
-def _shared_map(matrix: Array) -> mmap.mmap | None:
-    """The map of the file that an array is a view of, if its pages may be dropped: not those of mode "c"."""
-    shared, owner = False, matrix
-    while isinstance(owner, np.ndarray):
-        shared |= isinstance(owner, np.memmap) and owner.mode != "c"
-        owner = owner.base  # type: ignore[assignment]
-    return owner if shared and isinstance(owner, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED") else None
 
 
 class Tiles:
@@ -76,11 +34,13 @@ class Tiles:
         self.dtype = matrix.dtype
         self.count = -(-len(matrix) // side)
 
+    def span(self, i: int) -> slice:
+        """The rows of L that tiles (i, j) have, or the columns of tiles (j, i)."""
+        return slice(i * self.side, min(len(self._rows.matrix), (i + 1) * self.side))
+
     def _place(self, i: int, j: int) -> tuple[int, int, slice]:
-        row, column = (i, j) if self._lower else (j, i)
-        size = len(self._rows.matrix)
-        ends = min(size, (row + 1) * self.side), min(size, (column + 1) * self.side)
-        return row * self.side, ends[0], slice(column * self.side, ends[1])
+        rows, columns = (self.span(i), self.span(j)) if self._lower else (self.span(j), self.span(i))
+        return rows.start, rows.stop, columns
 
     def read(self, i: int, j: int, buffer: Array) -> Array:
         """Tile (i, j) of L, as a view of a buffer of at least side² numbers."""
@@ -120,10 +80,7 @@ class NumpyWorker:
 
     def add_gram(self, tile: Array, left: Array, factor: float) -> None:
         """tile += factor · left · leftᵀ, the triangle only."""
-        swapped, pitch = _columns(tile)
-        turned, pitch_left = _columns(left)
-        n, k = left.shape
-        _call("syrk", tile, "LU"[swapped], "NT"[turned], n, k, factor, left, pitch_left, 1.0, tile, pitch)
+        add_gram(tile, left, factor)
 
     def solve_right(self, tile: Array, triangle: Array) -> None:
         """tile ← tile · triangle⁻ᵀ."""
@@ -190,8 +147,19 @@ def add_product(out: Array, left: Array, right: Array, factor: float) -> None:
         return add_product(out.T, right.T, left.T, factor)
     (turned_left, pitch_left), (turned_right, pitch_right) = _columns(left), _columns(right)
     (n, t), k = out.shape, left.shape[1]
+    if t == 1:  # several times faster than as a product of matrices
+        rows, columns = (k, n) if turned_left else (n, k)
+        step = max(1, right.strides[0] // right.itemsize)
+        return _call("gemv", out, "NT"[turned_left], rows, columns, factor, left, pitch_left, right, step, 1.0, out, 1)
     flags = "NT"[turned_left], "NT"[turned_right]
     _call("gemm", out, *flags, n, t, k, factor, left, pitch_left, right, pitch_right, 1.0, out, pitch)
+
+
+def add_gram(out: Array, left: Array, factor: float) -> None:
+    """out += factor · left · leftᵀ, the lower triangle only, in place."""
+    (swapped, pitch), (turned, pitch_left) = _columns(out), _columns(left)
+    n, k = left.shape
+    _call("syrk", out, "LU"[swapped], "NT"[turned], n, k, factor, left, pitch_left, 1.0, out, pitch)
 
 
 def triangular(routine: str, out: Array, triangle: Array, *, left: bool, lower: bool, transposed: bool) -> None:
@@ -231,7 +199,7 @@ def _load(name: str) -> Any:
 _routines = {
     letter + name: _load(letter + name)
     for letter in "sd"
-    for name in ("gemm", "syrk", "trsm", "trmm", "potrf", "lauum")
+    for name in ("gemm", "gemv", "syrk", "trsm", "trmm", "potrf", "lauum")
 }
 
 
