@@ -1,6 +1,7 @@
 from .cases import DTYPES, ENGINES, KERNELS, RADIAL, TOLERANCE, Route
 from .checks import Comparison, as_array, relative_error
 from .kernels import dense, distances
+from .sums import product
 
 __all__ = [
     "DTYPES",
@@ -13,5 +14,6 @@ __all__ = [
     "as_array",
     "dense",
     "distances",
+    "product",
     "relative_error",
 ]

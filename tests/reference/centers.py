@@ -11,8 +11,21 @@ def leverage_scores(K, penalty, weights=None):
 
 
 def nystrom_trace_error(K, K_centers, Kmm):
-    """tr(K - k(X, C) k(C, C)⁺ k(C, X))."""
-    return np.trace(K) - np.sum(K_centers * (K_centers @ np.linalg.pinv(Kmm, rcond=1e-13, hermitian=True)))
+    """tr(K - k(X, C) k(C, C)⁺ k(C, X)), what elimination of the centers leaves of the diagonal of K.
+
+    Centers are eliminated one by one, the one with most left first, until the rest is rounding. This is backward
+    stable: nothing is multiplied by the condition number of k(C, C), as it is where an inverse is formed.
+    """
+    left, rows, corner = K.diagonal().copy(), K_centers.T.copy(), Kmm.copy()
+    rounding = len(Kmm) * np.finfo(np.float64).eps * Kmm.diagonal().max()
+    while corner.diagonal().max() > rounding:
+        pivot = corner.diagonal().argmax()
+        root = np.sqrt(corner[pivot, pivot])
+        column, row = corner[:, pivot] / root, rows[pivot] / root
+        corner -= np.outer(column, column)
+        rows -= np.outer(column, row)
+        left -= row**2
+    return left.sum()
 
 
 def best_trace_error(K, rank):
