@@ -7,8 +7,9 @@ from scipy import sparse
 
 from gyrfalcon import KernelMatrix
 from gyrfalcon import kernels as gk
+from gyrfalcon.linalg.cg import conjugate_gradients
 from gyrfalcon.solvers.direct import direct, exact, solve_positive
-from gyrfalcon.solvers.falkon import falkon
+from gyrfalcon.solvers.falkon import NormalEquations, falkon
 from gyrfalcon.solvers.problem import LeastSquares
 from reference import kernels as oracle
 from reference import ridge
@@ -56,47 +57,50 @@ def test_agrees_with_the_dense_minimiser(solver, kernel, intercept, weighted, pe
     assert np.linalg.norm(found - expected) <= 1e-6 * np.linalg.norm(expected)
 
 
+def solve_equations(problem, sample, tolerance):
+    """Falkon's iterations, preconditioned with so many rows or with k(C, C) alone: how many there were, and where."""
+    equations = NormalEquations(problem, sample)
+    found = conjugate_gradients(
+        equations.operator,
+        equations.right_side(problem.sides[0]),
+        tolerance=tolerance,
+        max_iterations=300,
+        values_at_zero=problem.value_at_zero,
+        near_identity=equations.sharp,
+    )
+    assert equations.sharp == (sample is not None)
+    return found.iterations, problem.finish(equations.coefficients(found.solution), problem.sides[1])
+
+
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_a_sample_of_many_rows_saves_iterations(intercept, weighted, dtype, monkeypatch):
+def test_a_sample_of_many_rows_saves_iterations(intercept, weighted, dtype):
     """The answer is the same."""
     X, C, Y, w = data(n=4000, m=40, dtype=dtype)
     K = KernelMatrix(gk.Gaussian(1.0), *tensors(X, C))
     weights = torch.from_numpy(w)[:, None] if weighted else None
-
-    def solve(tolerance):
-        problem = LeastSquares(K, torch.from_numpy(Y), 1e-6, weights, intercept)
-        found = falkon(problem, tolerance=tolerance, max_iterations=300)
-        return found.record, (K.widened() @ found.coefficients + found.intercept).numpy()
-
-    monkeypatch.setitem(falkon.__globals__, "sample_rows", lambda *sizes: 320)
-    (quick, _), (_, found) = solve(1e-3), solve(1e-12)
-    monkeypatch.setitem(falkon.__globals__, "sample_rows", lambda *sizes: None)
-    (slow, _), (_, expected) = solve(1e-3), solve(1e-12)
-    assert quick.iterations <= 0.7 * slow.iterations
+    problem = LeastSquares(K, torch.from_numpy(Y), 1e-6, weights, intercept)
+    quick, slow = (solve_equations(problem, sample, 1e-3)[0] for sample in (320, None))
+    assert quick <= 0.7 * slow
+    answers = (solve_equations(problem, sample, 1e-12)[1] for sample in (320, None))
+    found, expected = ((K.widened() @ coefficients + offset).numpy() for coefficients, offset in answers)
     assert np.linalg.norm(found - expected) <= (1e-6 if dtype == np.float64 else 1e-4) * np.linalg.norm(expected)
 
 
-def test_rows_of_no_weight_are_no_sample(monkeypatch):
+def test_rows_of_no_weight_are_no_sample():
     X, C, Y, _ = data(n=4000, m=40)
+    sampled = np.linspace(0, 3999, 320).astype(int)
+    weighty = np.setdiff1d(np.arange(4000), sampled)[::11]
     w = np.zeros((4000, 1))
-    w[7::13] = 1.0  # none of them is among those that are looked at
-    monkeypatch.setitem(falkon.__globals__, "sample_rows", lambda *sizes: 320)
+    w[weighty] = 1.0
     K = KernelMatrix(gk.Gaussian(1.0), *tensors(X, C))
-    found = falkon(LeastSquares(K, torch.from_numpy(Y), 1e-4, torch.from_numpy(w)), tolerance=1e-13, max_iterations=400)
-    few = KernelMatrix(gk.Gaussian(1.0), *tensors(X[7::13], C))
-    expected = direct(LeastSquares(few, torch.from_numpy(Y[7::13]), 1e-4))
+    problem = LeastSquares(K, torch.from_numpy(Y), 1e-4, torch.from_numpy(w))
+    assert not NormalEquations(problem, 320).sharp
+    found = falkon(problem, tolerance=1e-13, max_iterations=400)
+    few = KernelMatrix(gk.Gaussian(1.0), *tensors(X[weighty], C))
+    expected = direct(LeastSquares(few, torch.from_numpy(Y[weighty]), 1e-4))
     assert (K @ (found.coefficients - expected.coefficients)).abs().max() <= 1e-6
-
-
-def test_a_sample_is_taken_where_it_saves_more_than_it_costs():
-    sample_rows, few, many = falkon.__globals__["sample_rows"], torch.float32, torch.float64
-    assert sample_rows(1000, 500, 3, many, 1e-6) is None  # there are not many rows
-    assert sample_rows(10**6, 1000, 300, many, 1e-6) is None  # few iterations in any case
-    assert sample_rows(10**6, 1000, 3, many, 1e-6) == 8000
-    assert sample_rows(10**5, 2000, 10, many, 1e-5) == 6000  # products of m × m matrices cost as much as passes do
-    assert sample_rows(10**5, 2000, 10, few, 1e-5) is None
 
 
 @pytest.mark.parametrize("intercept", [False, True])

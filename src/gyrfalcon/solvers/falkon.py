@@ -83,9 +83,9 @@ class NormalEquations:
         part = KernelMatrix(K.kernel, take(K.X, rows), K.C, memory_budget=K.memory_budget, cache=False)
         chosen = torch.from_numpy(rows).to(K.device)
         weights = None if problem.weights is None else problem.weights[chosen]
-        sample = LeastSquares(part, problem.Y[chosen, :1], problem.penalty, weights, problem.intercept)
-        if sample.total_weight == 0:
+        if weights is not None and not weights.any():
             return False
+        sample = LeastSquares(part, problem.Y[chosen, :1], problem.penalty, weights, problem.intercept)
         moments, mean = np.zeros((m, m), order="F"), np.zeros(m)
         for _, Z, targets in whitened_rows(sample, self.pair.upper()):
             moments = blas.dsyrk(1 / sample.total_weight, Z, beta=1.0, c=moments, lower=1, overwrite_c=1)
