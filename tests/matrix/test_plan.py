@@ -145,7 +145,7 @@ def test_cached_entries_belong_to_the_caller():
 
 @pytest.mark.parametrize("cache", [False, True])
 @pytest.mark.parametrize("engine", ["native", "torch"])
-def test_parameters_changed_in_place_are_followed_or_refused(engine, cache):
+def test_parameters_changed_in_place_are_followed(engine, cache):
     """An optimiser steps its tensors in place; products of before must not be mixed with gradients of after."""
     scale = torch.tensor(1.0, dtype=torch.float64)
     X = _points(10, 2)
@@ -153,14 +153,7 @@ def test_parameters_changed_in_place_are_followed_or_refused(engine, cache):
     for _ in range(2):
         K @ np.ones(10)
     scale.mul_(2)
-    try:
-        found = K @ np.ones(10)
-    except (RuntimeError, ValueError) as error:
-        found, refusal = None, str(error)
-    if found is None:
-        assert "length_scale" in refusal
-    else:
-        assert relative_error(found, dense(Gaussian(2.0), X, X).sum(1)) <= TOLERANCE[np.float64]
+    assert relative_error(K @ np.ones(10), dense(Gaussian(2.0), X, X).sum(1)) <= TOLERANCE[np.float64]
 
 
 TENSOR, ARRAY = torch.Tensor, np.ndarray

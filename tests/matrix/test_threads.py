@@ -53,7 +53,6 @@ def _run(program, **changes):
 def test_native_core_is_here():
     assert native_engine.core is not None
     assert gf.KernelMatrix("rbf", np.ones((3, 2))).engine == "native"
-    assert native_engine.core.instruction_set() in ("baseline", "avx2", "avx512")
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -265,10 +264,13 @@ def test_without_the_compiled_core():
     assert _run(program) == "right\n"
 
 
+INSTRUCTION_SETS = ["baseline", "avx2", "avx512"]  # a processor that has one has those before it
+
+
 @pytest.mark.parametrize("simd", ["baseline", "avx2"])
 def test_native_instruction_sets_agree(simd):
-    if native_engine.core.instruction_set() == simd:
-        pytest.skip("this is what every other test runs on")
+    if INSTRUCTION_SETS.index(simd) >= INSTRUCTION_SETS.index(native_engine.core.instruction_set()):
+        pytest.skip("every other test runs on this one, or on a narrower one")
     program = f"""
         import sys, numpy as np, gyrfalcon as gf
         from gyrfalcon import _native
@@ -294,5 +296,4 @@ def test_native_instruction_sets_agree(simd):
                             assert relative_error(one, other.numpy()) <= 20 * TOLERANCE[dtype], (name, dtype, d)
         print(_native.instruction_set())
     """
-    used = _run(program, GYRFALCON_SIMD=simd).strip()
-    assert used in (simd, "baseline")
+    assert _run(program, GYRFALCON_SIMD=simd).strip() == simd
