@@ -3,13 +3,17 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 SANITIZED := build/sanitized
 
-.PHONY: demo test bench lint docs sanitize clean
+.PHONY: demo test machines bench lint docs sanitize clean
 
 demo: $(INSTALLED)
 	$(BIN)/python -m benchmarks demo
 
 test: $(INSTALLED)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadgroup --durations 10
+
+# The numerical tests again, with the code that libraries choose on other processors.
+machines: $(INSTALLED)
+	$(BIN)/python tests/machines.py
 
 bench: $(INSTALLED)
 	$(BIN)/python -m benchmarks product
