@@ -17,7 +17,7 @@ using std::size_t;
 constexpr size_t narrow_rows = 24;          // rows of a block, a multiple of every row_panel: few where the exponential
 constexpr size_t wide_rows = 96;            // dominates, many where C would otherwise stream past too often
 constexpr size_t tile_bytes = 12 << 10;     // of 24 rows: a tile stays in the first-level cache, or in the second
-constexpr size_t tiles_per_gather = 64;     // sums over centres leave the narrow type that often
+constexpr size_t terms_per_gather = 512;    // that a lane adds up before its sum over centres leaves the narrow type
 constexpr size_t most_segments = 64;        // unless there are more threads
 
 size_t stack_depth(const Program& program) {
@@ -49,6 +49,7 @@ class Product {
           columns_(round_up(m_, isa_.column_panel)),
           block_rows_(widest(request.program) <= isa_.widest_direct ? narrow_rows : wide_rows),
           tile_columns_(std::min(columns_, round_up(tile_bytes / (narrow_rows * sizeof(T)), isa_.column_panel))),
+          tiles_per_gather_(std::max<size_t>(1, terms_per_gather * isa_.lanes / std::max<size_t>(1, tile_columns_))),
           stride_(skewed<T>(request.task == Task::multiply_gram ? columns_ : tile_columns_, isa_.column_panel)),
           depth_(stack_depth(request.program)),
           v_(needs_v() ? outputs_ * columns_ : 0) {
@@ -174,7 +175,7 @@ class Product {
             if (needs_v()) {
                 isa_.multiply(tile, stride_, padded, last - first, v_.data() + first, columns_, outputs_,
                               space.lane_sums.data());
-                if (last == columns_ || first / tile_columns_ % tiles_per_gather == tiles_per_gather - 1)
+                if (last == columns_ || first / tile_columns_ % tiles_per_gather_ == tiles_per_gather_ - 1)
                     isa_.gather(space.lane_sums.data(), padded * outputs_, space.sums.data());
             }
             if (request_.task == Task::multiply_transposed)
@@ -208,7 +209,7 @@ class Product {
     const Execution& execution_;
     const InstructionSet<T>& isa_;
     typename InstructionSet<T>::MultiplyTransposed* const transposed_;
-    const size_t n_, m_, outputs_, columns_, block_rows_, tile_columns_, stride_, depth_;
+    const size_t n_, m_, outputs_, columns_, block_rows_, tile_columns_, tiles_per_gather_, stride_, depth_;
     Buffer<T> v_;  // outputs x columns
     std::vector<Packed<T>> centers_;
 };
