@@ -114,6 +114,12 @@ def exact(problem: LeastSquares) -> Solution:
     return Solution(torch.from_numpy(np.ascontiguousarray(solved)), torch.from_numpy(offset), record)
 
 
+def is_rounding(factor: Array, matrix: Array) -> bool:
+    """Whether a pivot of a Cholesky factor is no more than rounding, so that it might as well have failed."""
+    least = float(np.min(factor.diagonal(), initial=np.inf)) ** 2
+    return least <= len(matrix) * np.finfo(float).eps * float(np.max(matrix.diagonal(), initial=0.0))
+
+
 def solve_positive(matrix: Array, sides: Array) -> Array:
     """Solve with a positive semi-definite matrix, which is overwritten: by Cholesky, refined once, or, where the matrix
     is numerically singular, by eigenvalues for the solution of least norm.
@@ -122,7 +128,7 @@ def solve_positive(matrix: Array, sides: Array) -> Array:
         return np.zeros_like(sides)
     full = matrix.copy()
     try:
-        if cholesky_with_jitter(matrix, 0.0) == 0:
+        if cholesky_with_jitter(matrix, 0.0) == 0 and not is_rounding(matrix, full):
             solved: Array = cho_solve((matrix, False), sides)
             solved += cho_solve((matrix, False), sides - full @ solved)
             if np.isfinite(solved).all():

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from scipy.linalg import blas, lapack
 
-from .direct import from_features, solve_positive
+from .direct import from_features, is_rounding, solve_positive
 from .features import Features, excess
 from .part_moments import Moments, PartMoments
 from .problem import LeastSquares
@@ -111,7 +111,7 @@ def leading_solutions(matrix: Array, right: Array, sizes: Array) -> Array:
     """
     kept = np.arange(len(matrix))[:, None] < sizes
     factor, failed = lapack.dpotrf(np.asfortranarray(matrix), clean=0)
-    if failed:
+    if failed or is_rounding(factor, matrix):
         return _one_by_one(matrix, right, sizes)
     w = blas.dtrsm(1.0, factor, np.asfortranarray(right), trans_a=1)
     cut = (kept[:, :, None] * w[:, None, :]).reshape(len(matrix), -1)
