@@ -2,43 +2,49 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 SANITIZED := build/sanitized
+TESTS_OF_NATIVE := $(addprefix tests/matrix/test_,conformance.py engines_agree.py gradients.py native_door.py \
+	native_gradients.py native_sgd.py native_waves.py precision.py threads.py)
 
-.PHONY: demo test bench lint docs sanitize clean
+.PHONY: demo test machines bench lint docs sanitize clean
 
 demo: $(INSTALLED)
 	$(BIN)/python -m benchmarks demo
 
 test: $(INSTALLED)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadgroup --durations 10
+
+# The numerical tests again, with the code that libraries choose on other processors.
+machines: $(INSTALLED)
+	$(BIN)/python tests/machines.py
 
 bench: $(INSTALLED)
 	$(BIN)/python -m benchmarks product
 
 lint: $(INSTALLED)
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	$(BIN)/python -m ruff check .
+	$(BIN)/python -m ruff format --check .
+	$(BIN)/python -m mypy
 
 docs: $(INSTALLED)
-	$(BIN)/sphinx-build -q -W --keep-going docs docs/_build/html
+	$(BIN)/python -m sphinx -q -W --keep-going docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
 # The engine's tests again, on a build that checks every access and every arithmetic operation of the native code.
 # The base interpreter, because the one of .venv would find the editable install first.
 sanitize: $(INSTALLED)
-	$(BIN)/pip install -q --upgrade --no-deps --no-build-isolation --target $(SANITIZED) . \
+	$(BIN)/python -m pip install -q --upgrade --no-deps --no-build-isolation --target $(SANITIZED) . \
 		-C cmake.define.GYRFALCON_SANITIZE=ON -C build-dir=build/sanitize
 	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
 		ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 GYRFALCON_SANITIZED=1 \
 		PYTHONPATH="$(SANITIZED):$$(echo .venv/lib/python*/site-packages)" \
 		"$$($(BIN)/python -c 'import sys; print(sys._base_executable)')" \
-		-m pytest tests/matrix -p no:cacheprovider -k native
+		-m pytest $(TESTS_OF_NATIVE) -k native -n 2 --dist loadgroup -p no:cacheprovider
 
 # Everything users need, from a clean start. PyTorch comes first, pinned: a bare `torch` would pull gigabytes.
 $(INSTALLED): pyproject.toml constraints.txt $(wildcard native/*)
 	test -d .venv || $(PYTHON) -m venv .venv
-	$(BIN)/pip install -q $(shell grep '^torch==' constraints.txt)
-	$(BIN)/pip install -q -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m pip install -q $(shell grep '^torch==' constraints.txt)
+	$(BIN)/python -m pip install -q -c constraints.txt -e '.[dev]'
 	touch $@
 
 clean:

@@ -169,7 +169,7 @@ def test_path_in_an_estimator_and_in_a_search():
     np.testing.assert_allclose(model.penalty_, (1e-8, 1e-6, 1e-4)[column])
     assert model.tuning_.errors[row, column] == model.tuning_.errors.min()
     search = GridSearchCV(gf.KernelRegressor(tune=path, random_state=0), {"kernel": ["gaussian", "laplacian"]}, cv=2)
-    assert search.fit(X[:200], y[:200]).best_params_["kernel"] in ("gaussian", "laplacian")
+    assert isinstance(search.fit(X[:200], y[:200]).best_estimator_.tuning_, Grid)
 
 
 # Sameness.
@@ -197,7 +197,7 @@ def test_kinds_of_data(kind):
 
 def test_sparse_points_have_one_scale():
     points = sparse.csr_array(np.where(random.random(X.shape) < 0.5, X, 0))
-    model = gf.KernelRegressor(random_state=0).fit(points, y)
+    model = gf.KernelRegressor(random_state=0).fit(points[:150], y[:150])
     assert isinstance(model.kernel_.length_scale, float)
     with pytest.raises(ValueError, match="dense"):
         gf.KernelRegressor(tune="map").fit(points, y)

@@ -30,7 +30,7 @@ class PositiveSystem:
         self._full = matrix.copy()
         self._factor: Array | None = matrix
         try:
-            if len(matrix) and cholesky_with_jitter(matrix, 0.0) != 0:
+            if len(matrix) and (cholesky_with_jitter(matrix, 0.0) != 0 or is_rounding(matrix, self._full)):
                 self._factor = None
         except SingularError:
             self._factor = None
@@ -49,6 +49,12 @@ class PositiveSystem:
         basis = vectors[:, kept]
         solution: Array = basis @ ((basis.T @ sides) / values[kept, None])
         return solution
+
+
+def is_rounding(factor: Array, matrix: Array) -> bool:
+    """Whether a pivot of a Cholesky factor is no more than rounding, so that it might as well have failed."""
+    least = float(np.min(factor.diagonal(), initial=np.inf)) ** 2
+    return least <= len(matrix) * np.finfo(float).eps * float(np.max(matrix.diagonal(), initial=0.0))
 
 
 def solve_positive(matrix: Array, sides: Array) -> Array:

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.linalg import blas, lapack
 
 from gyrfalcon.arrays import Array, as_numpy
-from gyrfalcon.linalg.positive import solve_positive
+from gyrfalcon.linalg.positive import is_rounding, solve_positive
 from gyrfalcon.moments import Moments
 
 from ..direct import from_moments
@@ -119,7 +119,7 @@ def leading_solutions(matrix: Array, right: Array, sizes: Array) -> Array:
     """
     kept = np.arange(len(matrix))[:, None] < sizes
     factor, failed = lapack.dpotrf(np.asfortranarray(matrix), clean=0)
-    if failed:
+    if failed or is_rounding(factor, matrix):
         return _one_by_one(matrix, right, sizes)
     w = blas.dtrsm(1.0, factor, np.asfortranarray(right), trans_a=1)
     cut = (kept[:, :, None] * w[:, None, :]).reshape(len(matrix), -1)
