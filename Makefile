@@ -24,6 +24,7 @@ lint: $(INSTALLED)
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m mypy
+	$(BIN)/python -c 'from importlinter.cli import lint_imports_command; lint_imports_command()'
 
 docs: $(INSTALLED)
 	$(BIN)/python -m sphinx -q -W --keep-going docs docs/_build/html

@@ -30,5 +30,5 @@ def test_a_broken_compiler_gives_a_wheel_without_the_core(tmp_path):
     (wheel,) = (tmp_path / "wheels").glob("*.whl")
     assert wheel.name.endswith("py3-none-any.whl")
     names = zipfile.ZipFile(wheel).namelist()
-    assert {"gyrfalcon/matrix/kernel_matrix.py", "gyrfalcon_command/__init__.py"} <= set(names)
+    assert {"gyrfalcon/matrix/kernel_matrix.py", "gyrfalcon/command.py"} <= set(names)
     assert not any("_native" in name for name in names)

@@ -7,13 +7,21 @@
 (10000,)
 """
 
-from . import centers, data, datasets, kernels, losses, moments, report, solvers, tables, tuning
-from .estimators import Falkon, KernelClassifier, KernelRegressor, LogisticFalkon
-from .features import RandomFeatures
-from .matrix import KernelMatrix, Plan
-from .persistence import load
-from .planning import FitPlan, plan
-from .tables import TableModel, TablePreprocessor
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from .version import __version__
+
+if TYPE_CHECKING:
+    from . import centers, data, datasets, kernels, losses, moments, report, solvers, tables, tuning
+    from .estimators import Falkon, KernelClassifier, KernelRegressor, LogisticFalkon
+    from .features import RandomFeatures
+    from .matrix import KernelMatrix, Plan
+    from .persistence import load
+    from .planning import FitPlan, plan
+    from .tables import TableModel, TablePreprocessor
 
 __all__ = [
     "Falkon",
@@ -41,4 +49,54 @@ __all__ = [
     "tuning",
 ]
 
-__version__ = "0.1.0"
+# Where names are that are not rooms; they are imported when they are first asked for, so that importing the library
+# costs no more than what is used of it.
+_HOMES = {
+    "Falkon": "estimators",
+    "FitPlan": "planning",
+    "KernelClassifier": "estimators",
+    "KernelMatrix": "matrix",
+    "KernelRegressor": "estimators",
+    "LogisticFalkon": "estimators",
+    "Plan": "matrix",
+    "RandomFeatures": "features",
+    "TableModel": "tables",
+    "TablePreprocessor": "tables",
+    "load": "persistence",
+    "plan": "planning",
+}
+_ROOMS = {
+    "arrays",
+    "centers",
+    "checkpoints",
+    "data",
+    "datasets",
+    "estimators",
+    "features",
+    "kernels",
+    "linalg",
+    "losses",
+    "matrix",
+    "moments",
+    "persistence",
+    "planning",
+    "report",
+    "solvers",
+    "tables",
+    "tuning",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    elif name in _ROOMS:
+        value = importlib.import_module(f"{__name__}.{name}")
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_ROOMS})

@@ -1,6 +1,6 @@
 """`python -m gyrfalcon` is the `gyrfalcon` command."""
 
-from gyrfalcon_command import main
+from .command import main
 
 if __name__ == "__main__":
     main()

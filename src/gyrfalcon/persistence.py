@@ -7,6 +7,7 @@ checksum is held against its content, and the values are held against what the m
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 import os
 import tempfile
@@ -26,6 +27,7 @@ State = tuple[dict[str, Any], dict[str, Array]]
 
 VERSION = 1
 LARGEST_HEADER = 64 << 20
+MODEL_ROOMS = ("gyrfalcon.estimators", "gyrfalcon.tables")  # whose models a file may hold
 UNFINISHED = ".part"  # how the name ends of a file that is being written
 
 
@@ -166,6 +168,8 @@ def build(description: Any, arrays: dict[str, Array]) -> Savable:
     if description["version"] != VERSION:
         raise ModelFileError(f"the file has version {description['version']!r}, this library reads version {VERSION}")
     name = description["model"]
+    for room in () if name in Savable.models else MODEL_ROOMS:
+        importlib.import_module(room)
     if name not in Savable.models:
         raise ModelFileError(f"unknown model {name!r}")
     model = Savable.models[name]()

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import sparse
 
-from gyrfalcon.data.points import as_points
 from gyrfalcon.centers import distinct
+from gyrfalcon.data.points import as_points
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -288,7 +288,7 @@ class Interrupting:
         if name == "torch":
             os.kill(os.getpid(), signal.SIGINT)
 sys.meta_path.insert(0, Interrupting())
-from gyrfalcon_command import main
+from gyrfalcon.command import main
 main()
 """
     run = [sys.executable, "-c", code, "info", str(folder / "price.safetensors")]

@@ -268,5 +268,7 @@ def test_a_kernel_and_a_loss_from_outside_the_package_join():
     X = np.linspace(-2, 2, 200)[:, None]
     y = np.sin(X[:, 0])
     y[::20] += 30.0
-    model = gf.KernelRegressor(InverseQuadratic(1.5), loss=Huber(), penalty=1e-7, n_centers=30, random_state=0).fit(X, y)
+    model = gf.KernelRegressor(InverseQuadratic(1.5), loss=Huber(), penalty=1e-7, n_centers=30, random_state=0).fit(
+        X, y
+    )
     assert np.abs(model.predict(X) - np.sin(X[:, 0])).max() < 0.2

@@ -18,8 +18,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from gyrfalcon.command import INTERRUPTED, INTERRUPTION
 from gyrfalcon.estimators.interrupts import Interrupted
-from gyrfalcon_command import INTERRUPTED, INTERRUPTION
 
 FAILED = 1
 DEBUG = "GYRFALCON_DEBUG"

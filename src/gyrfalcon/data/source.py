@@ -144,10 +144,10 @@ class Source(ABC):
         """Those rows, in the order asked for, gathered in one pass, or without one if they are kept."""
         wanted = self._checked_indices(indices)
         if self._kept is not None and len(self._kept[0]):
-            kept, rows = self._kept
+            kept, values = self._kept
             places = np.minimum(np.searchsorted(kept, wanted), len(kept) - 1)
             if np.array_equal(kept[places], wanted):
-                return np.asarray(rows[places])
+                return np.asarray(values[places])
         out = np.empty((len(wanted), self.shape[1]), dtype=self.dtype)
         if len(wanted) == 0:
             return out

@@ -42,7 +42,7 @@ def read_points(estimator: BaseEstimator, X: Any, *, reset: bool) -> AnyPoints:
 
 
 def _is_plain(estimator: BaseEstimator, X: Array) -> bool:
-    """Whether scikit-learn's checks could find nothing wrong with an array, at a tenth of their price for a few rows."""
+    """Whether scikit-learn would find nothing wrong with an array, at a tenth of the price of its checks."""
     return (
         X.ndim == 2
         and X.dtype in (np.float64, np.float32)

@@ -13,8 +13,8 @@ import numpy as np
 from scipy import sparse
 from torch import Tensor
 
-import gyrfalcon
 from gyrfalcon.data.source import Source
+from gyrfalcon.version import __version__
 
 IRRELEVANT = ("checkpoint", "verbose")
 _BLOCK = 1 << 20  # entries looked at together
@@ -27,7 +27,7 @@ def fingerprint(estimator: Any, data: Mapping[str, Any]) -> dict[str, str]:
     Functions count by their names alone. Of large data a part of the rows is looked at, and the sums of the others. A
     random state that is not a number has no digest: what was drawn from it is kept instead.
     """
-    parts = {"the version of gyrfalcon": gyrfalcon.__version__, "the estimator": type(estimator).__name__}
+    parts = {"the version of gyrfalcon": __version__, "the estimator": type(estimator).__name__}
     for name, value in estimator.get_params(deep=False).items():
         if name not in IRRELEVANT:
             drawn = name == "random_state" and not isinstance(value, numbers.Integral)

@@ -12,6 +12,7 @@ import torch
 
 from gyrfalcon import centers as center_rules
 from gyrfalcon.arrays import AnyPoints, Array, as_kind, device_of, torch_dtype
+from gyrfalcon.centers.rows import take
 from gyrfalcon.data import Points, Source
 from gyrfalcon.kernels import Kernel
 from gyrfalcon.losses import Squared
@@ -62,7 +63,7 @@ class Validation:
 
     def gathered(self) -> Validation:
         """The same with the rows in memory."""
-        return self if self.rows is None else Validation(self.points.take(self.rows), self.y, self.weights)
+        return self if self.rows is None else Validation(take(self.points, self.rows), self.y, self.weights)
 
 
 @dataclass(frozen=True)

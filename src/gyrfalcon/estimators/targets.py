@@ -19,7 +19,8 @@ Coefficients = tuple[Tensor, Tensor]
 class Targets(Protocol):
     """What a fit needs to know of its targets."""
 
-    loss: Loss
+    @property
+    def loss(self) -> Loss: ...
 
     @property
     def unit(self) -> Any:

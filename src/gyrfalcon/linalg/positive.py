@@ -54,7 +54,7 @@ class PositiveSystem:
 def is_rounding(factor: Array, matrix: Array) -> bool:
     """Whether a pivot of a Cholesky factor is no more than rounding, so that it might as well have failed."""
     least = float(np.min(factor.diagonal(), initial=np.inf)) ** 2
-    return least <= len(matrix) * np.finfo(float).eps * float(np.max(matrix.diagonal(), initial=0.0))
+    return bool(least <= len(matrix) * np.finfo(float).eps * float(np.max(matrix.diagonal(), initial=0.0)))
 
 
 def solve_positive(matrix: Array, sides: Array) -> Array:

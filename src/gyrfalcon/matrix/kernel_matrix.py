@@ -583,7 +583,7 @@ class KernelMatrix:
         right = self._vectors(right, "right", self.shape[1]).detach()
         if left.shape[1] != right.shape[1]:
             raise ValueError(f"left has {left.shape[1]} columns but right has {right.shape[1]}")
-        return derivative.gradients(self, slice(None), derivative.Weights(left, right), wanted)
+        return derivative.gradients(self, slice(None), autograd.Weights(left, right), wanted)
 
     def row_gradients(self, rows: slice, weights: Any, *, wanted: Collection[str] = ("C", "parameters")) -> Gradients:
         """Derivatives of Σᵢⱼ weightsᵢⱼ k(xᵢ, cⱼ) over the rows i that a slice names, for weights of shape (rows, m).

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-import gyrfalcon
+from gyrfalcon.version import __version__
 
 from . import page
 from .evidence import Evidence, rows_of
@@ -50,7 +50,7 @@ def reproduce(evidence: Evidence, command: str | None) -> Section:
     }
     versions = ", ".join(f"{name} {metadata.version(name)}" for name in LIBRARIES)
     made = {
-        "Versions": f"gyrfalcon {gyrfalcon.__version__}, Python {platform.python_version()}, {versions}",
+        "Versions": f"gyrfalcon {__version__}, Python {platform.python_version()}, {versions}",
         "Machine": f"{platform.system()} {platform.machine()}, {torch.get_num_threads()} of {os.cpu_count()} threads",
     }
     return Section("Reproduce", page.code(command) + page.facts({**{k: v[:2000] for k, v in fitted.items()}, **made}))

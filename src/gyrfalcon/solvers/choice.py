@@ -23,6 +23,7 @@ SOLVERS: dict[str, type[Solver[Any]]] = {
     for solver in (Direct, EigenPro, Exact, Falkon, KernelCG, Newton, NuMethod, Nytro, SGD, SpectralCutoff)
 }
 
+DIRECT_MATRICES = 3  # of m × m numbers that Direct holds in memory; Falkon goes to a file where they do not fit
 FLOAT64_RETRY_ITERATIONS = 30  # of Falkon, that tell of coefficients so large that solves go on in float64
 FLOAT64_RETRY_FACTOR = 2  # how much longer they take then
 
@@ -55,10 +56,9 @@ def choose(problem: LeastSquares | Risk, max_iterations: int = 100) -> tuple[Sol
         if not problem.loss.smooth:
             return SGD(), f"the {problem.loss.name} loss has kinks"
         return Newton(), f"the {problem.loss.name} loss is not squared"
-    seconds: dict[type[Solver[Any]], float] = {
-        Direct: direct_seconds(problem),
-        Falkon: falkon_seconds(problem, max_iterations),
-    }
+    seconds: dict[type[Solver[Any]], float] = {Falkon: falkon_seconds(problem, max_iterations)}
+    if 8 * DIRECT_MATRICES * problem.K.shape[1] ** 2 <= problem.K.memory_budget:
+        seconds[Direct] = direct_seconds(problem)
     if problem.K.symmetric:
         seconds[Exact] = exact_seconds(problem)
         if seconds[Exact] <= min(seconds.values()):

@@ -10,16 +10,22 @@ import torch
 from torch import Tensor
 
 from gyrfalcon.arrays import Array, as_numpy
+from gyrfalcon.linalg.cholesky_system import CholeskySystem
 from gyrfalcon.linalg.positive import PositiveSystem
+from gyrfalcon.linalg.square import Square
+from gyrfalcon.linalg.triangles import SingularError
 from gyrfalcon.matrix import KernelMatrix
+from gyrfalcon.moments.whitening import not_positive
 
 from .problem import LeastSquares
 from .solution import Record, Solution
 from .solver import Run, Solver, State, Traits
 
+MATRICES = 3  # of n × n numbers that a solve in memory holds: k(X, X), the factored matrix, and its copy
+
 
 class ExactState(State):
-    """k(X, X) in float64, the roots of the weights, and the factors of the last penalty."""
+    """The roots of the weights, k(X, X) if the memory budget holds it, and the factors of the last penalty."""
 
     def __init__(self, K: KernelMatrix, weights: Tensor | None, intercept: bool):
         super().__init__(K, weights, intercept)
@@ -29,18 +35,39 @@ class ExactState(State):
             )
         if not K.symmetric:
             raise ValueError("solver='exact' needs every distinct point as a centre: raise n_centers, or choose 'auto'")
-        with self.timed("factor"):
-            self.kernel = np.asfortranarray(K.between_centers())
-            self.root = np.ones(len(self.kernel)) if weights is None else np.sqrt(as_numpy(weights, np.float64)[:, 0])
-        self._factored: tuple[float, PositiveSystem] | None = None
+        n = K.shape[0]
+        self.root = np.ones(n) if weights is None else np.sqrt(as_numpy(weights, np.float64)[:, 0])
+        self._fits = 8 * MATRICES * n**2 <= K.memory_budget
+        self._kernel: Array | None = None
+        self._factored: tuple[float, PositiveSystem | CholeskySystem] | None = None
 
-    def system(self, penalty: float) -> PositiveSystem:
-        """√W K √W + penalty·Σw·I, factored."""
+    def system(self, penalty: float) -> PositiveSystem | CholeskySystem:
+        """√W K √W + penalty·Σw·I, factored: in memory, or in a temporary file if the budget is too small."""
         if self._factored is None or self._factored[0] != penalty:
-            matrix = self.kernel * np.outer(self.root, self.root) if self.weights is not None else self.kernel.copy("F")
-            np.fill_diagonal(matrix, matrix.diagonal() + penalty * self.total_weight)
-            self._factored = penalty, PositiveSystem(np.asfortranarray(matrix))
+            ridge = penalty * self.total_weight
+            self._factored = None
+            self._factored = penalty, self._in_memory(ridge) if self._fits else self._in_file(ridge)
         return self._factored[1]
+
+    def _in_memory(self, ridge: float) -> PositiveSystem:
+        if self._kernel is None:
+            self._kernel = np.asfortranarray(self.K.between_centers())
+        matrix = self._kernel.copy("F") if self.weights is None else self._kernel * np.outer(self.root, self.root)
+        np.fill_diagonal(matrix, matrix.diagonal() + ridge)
+        return PositiveSystem(np.asfortranarray(matrix))
+
+    def _in_file(self, ridge: float) -> CholeskySystem:
+        def columns(start: int, stop: int) -> Array:
+            block: Array = self.root[:, None] * among.wide_block(slice(start, stop)).T * self.root[start:stop]
+            return block
+
+        among = self.K.square
+        try:
+            return CholeskySystem(
+                Square.fitting(self.K.shape[0], columns, memory_budget=self.K.memory_budget), ridge=ridge
+            )
+        except SingularError:
+            raise not_positive(self.K) from None
 
 
 @dataclass(frozen=True)
@@ -80,7 +107,8 @@ class Exact(Solver[ExactState]):
         if problem.penalty:  # what is left is penalty·Σw·W⁻¹α
             objective = problem.penalty * np.einsum("ij,ij->j", Y, solved)
         else:  # nothing, unless rows contradict each other
-            left = root * (state.kernel @ solved + offset - Y)
+            values = as_numpy(state.K.widened() @ torch.from_numpy(np.ascontiguousarray(solved)).to(state.K.device))
+            left = root * (values + offset - Y)
             objective = np.einsum("ij,ij->j", left, left) / problem.total_weight
         record = Record(
             solver="exact",

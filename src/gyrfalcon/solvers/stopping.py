@@ -60,7 +60,7 @@ def check_validation(validation: Any) -> None:
     if validation is None:
         return
     folds = isinstance(validation, numbers.Integral) and not isinstance(validation, bool) and int(validation) >= 2
-    if folds or (isinstance(validation, numbers.Real) and 0 < validation < 1):
+    if folds or (isinstance(validation, numbers.Real) and 0 < float(validation) < 1):
         return
     raise ValueError(
         f"validation must be a share of the rows between 0 and 1, a number of folds from 2 on, or None, "
@@ -104,6 +104,9 @@ class EarlyStopping:
         check_count("patience", self.patience)
         if not 0 <= self.tolerance < 1:
             raise ValueError(f"tolerance must be at least 0 and less than 1, got {self.tolerance!r}")
+
+
+DEFAULT_STOPPING = EarlyStopping()
 
 
 class Watch:

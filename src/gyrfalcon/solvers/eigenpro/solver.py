@@ -113,11 +113,8 @@ class EigenPro(Solver[EigenProState]):
             problem = problem.widened() or problem
         with problem.timed("precondition"):
             descent = self._descent(state, problem)
-        epochs: _Epochs
-        if isinstance(descent, Interpolation):
-            epochs = _Points(problem, descent)
-        else:
-            epochs = _Centers(problem, descent)
+        symmetric = isinstance(descent, Interpolation)
+        epochs: _Epochs = _Points(problem, descent) if symmetric else _Centers(problem, descent)  # type: ignore[arg-type]
         with problem.timed("iterate"):
             return self._iterate(problem, epochs, run)
 

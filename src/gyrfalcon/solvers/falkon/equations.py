@@ -10,6 +10,7 @@ from scipy.linalg import blas
 from torch import Tensor
 
 from gyrfalcon.arrays import Array, as_numpy
+from gyrfalcon.linalg.square import MEMORY_SHARE, OnDisk, Square
 from gyrfalcon.linalg.triangles import SingularError, TrianglePair
 from gyrfalcon.matrix import KernelMatrix
 from gyrfalcon.moments import Moments, Whitening
@@ -38,15 +39,26 @@ class Factors(NamedTuple):
 
 
 def factor(K: KernelMatrix) -> Factors:
-    """Factor k(C, C), lifted above rounding of entries of K; the second triangle is left to be made."""
+    """Factor k(C, C), lifted above rounding of entries of K; the second triangle is left to be made.
+
+    The one m × m matrix that both triangles share is in memory, or in a temporary file if the budget is too small.
+    """
     m = K.shape[1]
-    kernel = K.between_centers()
-    scale = float(kernel.diagonal().max()) if m else 1.0
+    scale = float(K.square.prior_diagonal().max(initial=0.0)) if not K.kernel.explicit else 1.0
     try:
-        pair = TrianglePair(kernel, None, noise_floor(m, K.dtype) * scale)
+        pair = TrianglePair(centers_square(K), None, noise_floor(m, K.dtype) * scale)
     except SingularError:
         raise not_positive(K) from None
     return Factors(pair, pair.jitter * (1 - KEPT_JITTER), scale)
+
+
+def centers_square(K: KernelMatrix) -> Array | Square:
+    """k(C, C) in float64, to be worked on in place: an array, or a file that is filled some columns at a time."""
+    m = K.shape[1]
+    if 8 * m**2 <= MEMORY_SHARE * K.memory_budget or K.kernel.explicit:
+        return K.between_centers()
+    among = K.square
+    return Square.fitting(m, lambda start, stop: among.wide_block(slice(start, stop)).T, memory_budget=K.memory_budget)
 
 
 class FalkonState(State):
@@ -63,6 +75,8 @@ class FalkonState(State):
 
     def precondition(self, penalty: float, sample: int | None) -> None:
         """Make A for a penalty, from so many rows of X if a number is given, unless it is there already."""
+        if isinstance(self.pair.square, OnDisk):
+            sample = None  # its moments would not fit the budget either
         if self._made == (penalty, sample):
             return
         with self.timed("factor"):
@@ -127,8 +141,7 @@ class NormalEquations:
         """One pass over X."""
         problem, pair, K = self.problem, self.pair, self.problem.K
         with problem.timed("precondition"):
-            inner = pair.solve_a(gamma)
-            beta = pair.solve_t(inner)
+            inner, beta = pair.solve_both(gamma)
         with problem.timed("iterate"):
             V = torch.from_numpy(np.ascontiguousarray(beta)).to(K.dtype).to(K.device)
             product = K.gram_mv(V, problem.weights, dtype=torch.float64)
@@ -137,16 +150,15 @@ class NormalEquations:
             if problem.intercept:
                 u = problem.sides[1]
                 image -= u @ (u.T @ beta)
-            image = pair.solve_t_transposed(image) + problem.penalty * inner
-            return pair.solve_a_transposed(image)
+            return pair.solve_both_transposed(image, problem.penalty * inner)
 
     def right_side(self, b: Array) -> Array:
         """What the right side becomes in these coordinates."""
-        return self.pair.solve_a_transposed(self.pair.solve_t_transposed(b))
+        return self.pair.solve_both_transposed(b)
 
     def coefficients(self, gamma: Array) -> Array:
         """β from γ."""
-        return self.pair.solve_t(self.pair.solve_a(gamma))
+        return self.pair.solve_both(gamma)[1]
 
     def start(self, beta: Array) -> Array:
         """γ from β."""

@@ -17,7 +17,7 @@ from gyrfalcon.matrix import KernelMatrix
 from ..problem import LeastSquares
 from ..solution import FilterPath, Record, Solution, Step
 from ..solver import Run, Solver, Traits
-from ..stopping import EarlyStopping, Watch, check_count
+from ..stopping import DEFAULT_STOPPING, EarlyStopping, Watch, check_count
 from .system import FilterState, Iterate, Whitened
 
 ROUNDING = 1e-6  # of the largest square of the targets, by which an objective may seem to grow
@@ -30,7 +30,7 @@ class EarlyStopped(Solver[FilterState]):
     The model itself is fitted to all rows, held-out ones too, in the same passes.
     """
 
-    stopping: EarlyStopping = EarlyStopping()
+    stopping: EarlyStopping = DEFAULT_STOPPING
     max_iterations: int = 500
     random_state: int = 0
 

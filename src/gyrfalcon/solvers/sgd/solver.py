@@ -17,7 +17,7 @@ from gyrfalcon.matrix import KernelMatrix
 from ..risk import Risk
 from ..solution import FilterPath, Record, Snapshot, Solution, Step
 from ..solver import Run, Solver, Start, State, Traits
-from ..stopping import EarlyStopping, Split, Watch, check_count
+from ..stopping import DEFAULT_STOPPING, EarlyStopping, Split, Watch, check_count
 from .runs import VOTES, Models, Runs
 from .spaces import Space, space_of
 
@@ -41,8 +41,8 @@ class SGD(Solver[SGDState]):
 
     The t-th step has the size η = step·t^(-decay); rows are visited in a new random order in every epoch. With centres
     other than the points, k(·, x) is projected onto their span. Where X holds features and the centres are the unit
-    vectors, with `kernels.Linear()`, the coefficients are the weights of a linear model, f(x) = ⟨w, x⟩ + b. An intercept
-    takes steps as if it were the weight of a feature as large as the largest point.
+    vectors, with `kernels.Linear()`, the coefficients are the weights of a linear model, f(x) = ⟨w, x⟩ + b. An
+    intercept takes steps as if it were the weight of a feature as large as the largest point.
 
     One epoch with the step chosen by hold-out is SGM; many epochs, stopped early, are SIGM. Either way a penalty of
     zero will do: the sizes and the number of steps regularize. Objectives that a callback sees are those of rows as
@@ -78,7 +78,7 @@ class SGD(Solver[SGDState]):
     True
     """
 
-    stopping: EarlyStopping = EarlyStopping()
+    stopping: EarlyStopping = DEFAULT_STOPPING
     max_iterations: int = 100
     step: str | float | Sequence[float] | None = "auto"
     decay: float | Sequence[float] = 0.5

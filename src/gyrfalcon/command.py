@@ -1,9 +1,11 @@
-"""What the `gyrfalcon` command runs first. Importing anything of the library takes seconds; not so this."""
+"""What the `gyrfalcon` command runs first: it loads the commands, which takes a moment, and can be interrupted."""
 
 import os
 import signal
 import sys
 from typing import Any
+
+from .version import __version__
 
 INTERRUPTED = 130
 INTERRUPTION = "interrupted, no file was left unfinished"
@@ -11,11 +13,14 @@ INTERRUPTION = "interrupted, no file was left unfinished"
 
 def main() -> None:
     """The command, and `python -m gyrfalcon`. Until it is loaded, an interrupt ends it at once, in one line."""
+    if sys.argv[1:] == ["--version"]:
+        print(f"gyrfalcon {__version__}")
+        return
     usual = signal.getsignal(signal.SIGINT)
     if callable(usual):  # not where a shell has it ignored
         signal.signal(signal.SIGINT, _leave)
     try:
-        from gyrfalcon.cli.app import app
+        from .cli.app import app
     except ModuleNotFoundError as error:
         if error.name not in ("typer", "rich"):
             raise
