@@ -74,7 +74,7 @@ struct Request {
 
 // Derivatives of sum_ij a_ij k(x_i, c_j), with a = left right' or dense. With q = gain |x - c|^2 in the leaf's
 // coordinates and g = a phi'(q), sums over all i and j:
-//   in_centres[j, k] = sum_i g (x - c)_k     m x width, or no data
+//   in_centers[j, k] = sum_i g (x - c)_k     m x width, or no data
 //   in_scales[0, k]  = sum_ij g (x - c)_k^2  1 x width, or no data
 // and, returned, sum_ij g q.
 template <class T>
@@ -84,11 +84,11 @@ struct GradientRequest {
     Strided<const T> x, c;
     Strided<const T> left, right;  // n x t and m x t; without right, left is a itself, n x m
     bool dense = false;
-    Strided<double> in_centres, in_scales;
+    Strided<double> in_centers, in_scales;
 };
 
 // Waves of structured frequencies. With z = x * scale, padded with zeros to the length of a block, and turns
-// q = radii * H D1 H D2 H D3 z in each block, H not normalised:
+// q = radii * H D1 H D2 H D3 z in each block, H not normalized:
 //   out[i, 2j] and out[i, 2j + 1] = amplitude cos(2 pi (q_j - 1/8)) and amplitude cos(2 pi (-q_j - 1/8))
 constexpr std::size_t shortest_block = 64;  // four vectors of every instruction set
 

@@ -1,7 +1,7 @@
-// Sums of a derivative over a tile: with g = a phi'(q), sums of g (x - c), for the centres, and of g (x - c)^2 feature
+// Sums of a derivative over a tile: with g = a phi'(q), sums of g (x - c), for the centers, and of g (x - c)^2 feature
 // by feature, for the length scales.
 //
-// Sums of g x, of g and of g x^2 give both with one instruction per entry and feature. Where a row and a centre are
+// Sums of g x, of g and of g x^2 give both with one instruction per entry and feature. Where a row and a center are
 // near each other, though, g may be large, x - c small, and the rounding errors of large products all that is left:
 // there, points are subtracted before they are multiplied.
 #pragma once
@@ -87,16 +87,16 @@ GYRFALCON_INLINE void add_weights(size_t row_panels, const bool* near, const T* 
     }
 }
 
-// `features` of them for one panel of centres, over the row panels of a tile that are near, or those that are not.
+// `features` of them for one panel of centers, over the row panels of a tile that are near, or those that are not.
 template <class T, bool difference, bool squares, int features>
 GYRFALCON_INLINE void add_features(const T* x, const T* c, size_t width, size_t row_panels, const bool* near,
                                    const T* tile, size_t stride, const Vector<T> (&w)[vectors_in_registers],
-                                   double* in_centres, double* in_scales) {
-    Vector<T> centre[features][vectors_in_registers], sum[features][vectors_in_registers], squared[features];
+                                   double* in_centers, double* in_scales) {
+    Vector<T> center[features][vectors_in_registers], sum[features][vectors_in_registers], squared[features];
     for (int k = 0; k < features; ++k) {
         squared[k] = Vector<T>{};
         for (int v = 0; v < vectors_in_registers; ++v) {
-            if constexpr (difference) centre[k][v] = load(c + k * panel<T> + v * lanes<T>);
+            if constexpr (difference) center[k][v] = load(c + k * panel<T> + v * lanes<T>);
             sum[k][v] = Vector<T>{};
         }
     }
@@ -114,9 +114,9 @@ GYRFALCON_INLINE void add_features(const T* x, const T* c, size_t width, size_t 
                     if constexpr (!difference) {
                         sum[k][v] += g[v] * point;
                     } else if constexpr (!squares) {
-                        sum[k][v] += g[v] * (point - centre[k][v]);
+                        sum[k][v] += g[v] * (point - center[k][v]);
                     } else {
-                        const Vector<T> gap = point - centre[k][v], weighted = g[v] * gap;
+                        const Vector<T> gap = point - center[k][v], weighted = g[v] * gap;
                         sum[k][v] += weighted;
                         squared[k] += weighted * gap;
                     }
@@ -132,7 +132,7 @@ GYRFALCON_INLINE void add_features(const T* x, const T* c, size_t width, size_t 
                 gaps -= w[v] * here;
                 if constexpr (squares) squared[k] -= here * (sum[k][v] + gaps);
             }
-            if (in_centres) add_to<T>(in_centres + k * panel<T> + v * lanes<T>, gaps);
+            if (in_centers) add_to<T>(in_centers + k * panel<T> + v * lanes<T>, gaps);
         }
         if constexpr (squares) add_to<T>(in_scales + k * lanes<T>, squared[k]);
     }
@@ -140,14 +140,14 @@ GYRFALCON_INLINE void add_features(const T* x, const T* c, size_t width, size_t 
 
 template <class T, bool difference, bool squares>
 void add_panel(const PackedLeaf<T>& leaf, size_t column, size_t row_panels, const bool* near, const T* tile,
-               size_t stride, const Vector<T> (&w)[vectors_in_registers], double* in_centres, double* in_scales) {
+               size_t stride, const Vector<T> (&w)[vectors_in_registers], double* in_centers, double* in_scales) {
     constexpr int most = difference ? 3 : 6;  // what the registers hold
     for (size_t k = 0; k < leaf.width;) {
         const auto add = [&]<int features>() {
             const size_t place = (column * leaf.width + k) * panel<T>;
             add_features<T, difference, squares, features>(
                 leaf.x + k * rows_in_registers, leaf.c + place, leaf.width, row_panels, near, tile, stride, w,
-                in_centres ? in_centres + place : nullptr, squares ? in_scales + k * lanes<T> : nullptr);
+                in_centers ? in_centers + place : nullptr, squares ? in_scales + k * lanes<T> : nullptr);
             k += features;
         };
         const size_t left = leaf.width - k;
@@ -166,29 +166,29 @@ void add_panel(const PackedLeaf<T>& leaf, size_t column, size_t row_panels, cons
 
 template <class T, bool squares>
 void add_gaps_of(const PackedLeaf<T>& leaf, size_t row_panels, size_t first, size_t last, const T* tile, size_t stride,
-                 const bool* near, size_t near_stride, double* in_centres, double* in_scales, T* row_sums) {
+                 const bool* near, size_t near_stride, double* in_centers, double* in_scales, T* row_sums) {
     for (size_t column = first; column < last; ++column, tile += panel<T>) {
         Vector<T> w[vectors_in_registers] = {};
         bool some_near = !near;
         if (near) {
             for (size_t p = 0; p < row_panels; ++p) some_near |= near[p];
             add_weights<T, squares>(row_panels, near, tile, stride, row_sums, w);
-            add_panel<T, false, squares>(leaf, column, row_panels, near, tile, stride, w, in_centres, in_scales);
+            add_panel<T, false, squares>(leaf, column, row_panels, near, tile, stride, w, in_centers, in_scales);
         }
         if (some_near)
-            add_panel<T, true, squares>(leaf, column, row_panels, near, tile, stride, w, in_centres, in_scales);
+            add_panel<T, true, squares>(leaf, column, row_panels, near, tile, stride, w, in_centers, in_scales);
         if (near) near += near_stride;
     }
 }
 
 template <class T>
 void add_gaps(const PackedLeaf<T>& leaf, size_t row_panels, size_t first, size_t last, const T* tile, size_t stride,
-              const bool* near, size_t near_stride, double* in_centres, double* in_scales, T* row_sums) {
+              const bool* near, size_t near_stride, double* in_centers, double* in_scales, T* row_sums) {
     if (in_scales)
-        add_gaps_of<T, true>(leaf, row_panels, first, last, tile, stride, near, near_stride, in_centres, in_scales,
+        add_gaps_of<T, true>(leaf, row_panels, first, last, tile, stride, near, near_stride, in_centers, in_scales,
                              row_sums);
     else
-        add_gaps_of<T, false>(leaf, row_panels, first, last, tile, stride, near, near_stride, in_centres, nullptr,
+        add_gaps_of<T, false>(leaf, row_panels, first, last, tile, stride, near, near_stride, in_centers, nullptr,
                               row_sums);
 }
 

@@ -1,5 +1,5 @@
 // Squared distances and inner products, built as a matrix product is: a block of `row_panel` rows by two or more
-// vectors of centres lives in registers while the features stream past.
+// vectors of centers lives in registers while the features stream past.
 #pragma once
 
 #include "simd.hpp"
@@ -23,7 +23,7 @@ constexpr size_t panel = vectors_in_registers * lanes<T>;
 // Up to here the difference of two points is squared directly: exact, and as fast while it shares the pipelines with
 // the profile; beyond, |x|^2 + |c|^2 - 2 x.c is cheaper.
 constexpr size_t widest_direct = 32;
-// Features per pass, so that a panel of centres stays in the first-level cache while the rows of a block pass by.
+// Features per pass, so that a panel of centers stays in the first-level cache while the rows of a block pass by.
 template <class T>
 constexpr size_t depth = 1024 / sizeof(T);
 // |x|^2 + |c|^2 - 2 x.c has lost digits where it falls below this part of |x|^2 + |c|^2.
@@ -50,18 +50,18 @@ GYRFALCON_INLINE void accumulate(const T* x, const T* c, size_t width, Registers
     for (auto& name : names) name = difference && broadcasts_anew ? another_name(x) : x;
 #pragma GCC unroll 2
     for (size_t k = 0; k < width; ++k, c += panel<T>) {
-        Vector<T> centre[vectors_in_registers];
+        Vector<T> center[vectors_in_registers];
 #pragma GCC unroll 8
-        for (int v = 0; v < vectors_in_registers; ++v) centre[v] = load(c + v * lanes<T>);
+        for (int v = 0; v < vectors_in_registers; ++v) center[v] = load(c + v * lanes<T>);
 #pragma GCC unroll 16
         for (int r = 0; r < rows_in_registers; ++r)
 #pragma GCC unroll 8
             for (int v = 0; v < vectors_in_registers; ++v) {
                 if constexpr (difference) {
-                    const Vector<T> gap = centre[v] - names[v][r];
+                    const Vector<T> gap = center[v] - names[v][r];
                     sum[r][v] += gap * gap;
                 } else {
-                    sum[r][v] += centre[v] * names[v][r];
+                    sum[r][v] += center[v] * names[v][r];
                 }
             }
 #pragma GCC unroll 8
@@ -122,7 +122,7 @@ GYRFALCON_INLINE bool any_near(const PackedLeaf<T>& leaf, size_t row, size_t col
     return any(found);
 }
 
-// tile = squared distances or inner products for row panels [0, row_panels) and centre panels [first, last), and a note
+// tile = squared distances or inner products for row panels [0, row_panels) and center panels [first, last), and a note
 // for each pair of panels whether some of their points are near each other.
 template <class T, bool radial, bool direct, bool notes>
 void fill_tile_by(const PackedLeaf<T>& leaf, size_t row_panels, size_t first, size_t last, T* tile, size_t stride,

@@ -1,4 +1,4 @@
-// Derivatives: the same blocks and tiles as for products, with sums over the rows for every feature of every centre.
+// Derivatives: the same blocks and tiles as for products, with sums over the rows for every feature of every center.
 
 #include <algorithm>
 #include <numeric>
@@ -37,7 +37,7 @@ class Gradient {
           columns_(round_up(m_, isa_.column_panel)),
           tile_columns_(std::min(columns_, round_up(tile_bytes / (block_rows * sizeof(T)), isa_.column_panel))),
           stride_(skewed<T>(tile_columns_, isa_.column_panel)),
-          centre_sums_(request.in_centres.data ? columns_ * request.leaf.width : 0),
+          center_sums_(request.in_centers.data ? columns_ * request.leaf.width : 0),
           scale_sums_(request.in_scales.data ? request.leaf.width * isa_.lanes : 0),
           centers_(columns_, request.leaf.width),
           right_(columns_, factors_.width) {
@@ -47,7 +47,7 @@ class Gradient {
 
     double run() {
         const size_t blocks = (n_ + block_rows - 1) / block_rows;
-        const size_t sums = round_up(centre_sums_ + scale_sums_ + 1, cache_line / sizeof(double));
+        const size_t sums = round_up(center_sums_ + scale_sums_ + 1, cache_line / sizeof(double));
         const size_t segments = segments_of(blocks, sums, segments_for(blocks), execution_);
         Buffer<double> partial(std::max<size_t>(segments, 1) * sums);
         parallel(segments, execution_, BySegment{this, blocks, segments, sums, partial.data()});
@@ -55,15 +55,15 @@ class Gradient {
         for (size_t s = 1; s < segments; ++s)
             for (size_t i = 0; i < sums; ++i) total[i] += partial.data()[s * sums + i];
         const size_t width = request_.leaf.width, panel = isa_.column_panel;
-        if (request_.in_centres.data)
+        if (request_.in_centers.data)
             for (size_t j = 0; j < m_; ++j)
                 for (size_t k = 0; k < width; ++k)
-                    request_.in_centres(j, k) = total[(j / panel * width + k) * panel + j % panel];
+                    request_.in_centers(j, k) = total[(j / panel * width + k) * panel + j % panel];
         for (size_t k = 0; k < scale_sums_ / isa_.lanes; ++k) {
-            const double* lanes = total + centre_sums_ + k * isa_.lanes;
+            const double* lanes = total + center_sums_ + k * isa_.lanes;
             request_.in_scales(0, k) = std::accumulate(lanes, lanes + isa_.lanes, 0.0);
         }
-        return total[centre_sums_ + scale_sums_];
+        return total[center_sums_ + scale_sums_];
     }
 
    private:
@@ -120,9 +120,9 @@ class Gradient {
         if (!request_.dense)
             space.factor_packer(request_.left, first_row, rows, isa_.row_panel, space.factors.points.data(),
                                 space.factors.norms.data());
-        double* in_centres = centre_sums_ ? sums : nullptr;
-        double* in_scales = scale_sums_ ? sums + centre_sums_ : nullptr;
-        const bool gaps = in_centres || in_scales;
+        double* in_centers = center_sums_ ? sums : nullptr;
+        double* in_scales = scale_sums_ ? sums + center_sums_ : nullptr;
+        const bool gaps = in_centers || in_scales;
         const size_t widest_by_differences = in_scales ? widest_squared : isa_.widest_direct;
         bool* near = gaps && request_.leaf.width > widest_by_differences ? space.near.data() : nullptr;
         for (size_t first = 0; first < columns_; first += tile_columns_) {
@@ -141,13 +141,13 @@ class Gradient {
                 else
                     isa_.inner_products(leaf_at(factors_, space.factors, right_, row), panels, first / panel,
                                         last / panel, space.weights.data(), stride_);
-                sums[centre_sums_ + scale_sums_] +=
+                sums[center_sums_ + scale_sums_] +=
                     isa_.apply_slope(leaf, panels * isa_.row_panel, (last - first) / panel, tile, stride_,
                                      space.weights.data(), stride_);
             }
             if (gaps)
                 isa_.add_gaps(leaf_at(request_.leaf, space.points, centers_, 0), row_panels, first / panel,
-                              last / panel, space.tile.data(), stride_, near, near_stride(), in_centres, in_scales,
+                              last / panel, space.tile.data(), stride_, near, near_stride(), in_centers, in_scales,
                               space.row_sums.data());
         }
         if (near && in_scales) add_squares(space, rows, in_scales);
@@ -192,7 +192,7 @@ class Gradient {
     const Execution& execution_;
     const InstructionSet<T>& isa_;
     const Leaf factors_;
-    const size_t n_, m_, columns_, tile_columns_, stride_, centre_sums_, scale_sums_;
+    const size_t n_, m_, columns_, tile_columns_, stride_, center_sums_, scale_sums_;
     Packed<T> centers_, right_;
 };
 

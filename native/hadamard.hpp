@@ -34,7 +34,7 @@ GYRFALCON_INLINE void transform_four(Vector<T> (&v)[4]) {
     v[0] = a + c, v[1] = b + d, v[2] = a - c, v[3] = b - d;
 }
 
-// x = H (signs * x), not normalised. The length is a power of two and a multiple of four vectors.
+// x = H (signs * x), not normalized. The length is a power of two and a multiple of four vectors.
 template <class T>
 GYRFALCON_INLINE void signed_hadamard(T* x, const T* signs, size_t length) {
     for (size_t i = 0; i < length; i += 4 * lanes<T>) {

@@ -251,7 +251,7 @@ void run_sparse_checked(const std::string& task, const std::vector<SparseLeafTup
 
 template <class T>
 double run_gradient_checked(const LeafTuple& leaf, const Input<T>& x, const Input<T>& c, const Input<T>& left,
-                            const std::optional<Input<T>>& right, const std::optional<Output<double>>& in_centres,
+                            const std::optional<Input<T>>& right, const std::optional<Output<double>>& in_centers,
                             const std::optional<Output<double>>& in_scales, int threads, std::size_t partial_bytes) {
     GradientRequest<T> request;
     request.inputs = x.shape(1);
@@ -267,9 +267,9 @@ double run_gradient_checked(const LeafTuple& leaf, const Input<T>& x, const Inpu
     request.left = strided<const T>(left);
     request.dense = !right;
     if (right) request.right = strided<const T>(*right);
-    if (in_centres) {
-        require(in_centres->shape(0) == m && in_centres->shape(1) == width, "in_centres: wrong shape");
-        request.in_centres = strided<double>(*in_centres);
+    if (in_centers) {
+        require(in_centers->shape(0) == m && in_centers->shape(1) == width, "in_centers: wrong shape");
+        request.in_centers = strided<double>(*in_centers);
     }
     if (in_scales) {
         require(in_scales->shape(0) == 1 && in_scales->shape(1) == width, "in_scales: wrong shape");
@@ -353,7 +353,7 @@ void bind_run(nb::module_& module) {
                nb::arg("out").noconvert(), nb::arg("threads"));
     module.def("run_gradient", &run_gradient_checked<T>, nb::arg("leaf"), nb::arg("x").noconvert(),
                nb::arg("c").noconvert(), nb::arg("left").noconvert(), nb::arg("right").noconvert().none(),
-               nb::arg("in_centres").noconvert().none(), nb::arg("in_scales").noconvert().none(), nb::arg("threads"),
+               nb::arg("in_centers").noconvert().none(), nb::arg("in_scales").noconvert().none(), nb::arg("threads"),
                nb::arg("partial_bytes"));
 }
 

@@ -1,5 +1,5 @@
-// Products with sparse points: inner products and norms in double, row by row, through lists of the centres that have
-// a feature. Features are renumbered to those of the centres, so there may be any number of them.
+// Products with sparse points: inner products and norms in double, row by row, through lists of the centers that have
+// a feature. Features are renumbered to those of the centers, so there may be any number of them.
 
 #include "sparse.hpp"
 
@@ -13,7 +13,7 @@ namespace {
 // |x|^2 + |c|^2 - 2 x.c has lost digits where it falls below this part of |x|^2 + |c|^2.
 constexpr double cancellation = 1.0 / 32;
 
-// From the features that some centre has to their numbers. A few bits say of most others that no centre has them.
+// From the features that some center has to their numbers. A few bits say of most others that no center has them.
 class Places {
    public:
     static constexpr std::int32_t none = -1;
@@ -38,7 +38,7 @@ class Places {
 
     std::int32_t operator[](std::int64_t feature) const { return places_[find(feature)]; }
 
-    // False only if no centre has the feature.
+    // False only if no center has the feature.
     bool may_have(std::int64_t feature) const { return (sieve_[word(feature)] & bit(feature)) != 0; }
 
     std::size_t count() const { return static_cast<std::size_t>(count_); }
@@ -61,10 +61,10 @@ class Places {
     std::vector<std::uint64_t> sieve_;
 };
 
-// The centres under one set of scales: their norms and, feature by feature, the centres that have it.
+// The centers under one set of scales: their norms and, feature by feature, the centers that have it.
 template <class T>
 struct Side {
-    std::vector<double> norms, scaled;  // `scaled` goes with `SparsePoints::members_`, or is features x centres
+    std::vector<double> norms, scaled;  // `scaled` goes with `SparsePoints::members_`, or is features x centers
     std::vector<T> rounded;             // the norms
 };
 
@@ -76,11 +76,11 @@ class SparsePoints {
     };
 
     struct Workspace {
-        std::vector<double> inner;           // of one row with all centres; zero between rows
-        std::vector<std::int32_t> touched;   // centres whose inner product may not be zero
-        std::vector<unsigned char> marked;   // whether a centre is among them; zero between rows
-        std::vector<Known> known;            // the entries of one row whose features some centre has
-        std::vector<double> row, centre;     // of one row and one centre, by place; zero between uses
+        std::vector<double> inner;           // of one row with all centers; zero between rows
+        std::vector<std::int32_t> touched;   // centers whose inner product may not be zero
+        std::vector<unsigned char> marked;   // whether a center is among them; zero between rows
+        std::vector<Known> known;            // the entries of one row whose features some center has
+        std::vector<double> row, center;     // of one row and one center, by place; zero between uses
         std::vector<Buffer<T>> arguments;    // by leaf: squared distances or inner products of a block
     };
 
@@ -107,7 +107,7 @@ class SparsePoints {
         space.touched.reserve(m_);
         space.marked.assign(m_, 0);
         space.row.assign(width, 0.0);
-        space.centre.assign(sparse_ ? width : 0, 0.0);
+        space.center.assign(sparse_ ? width : 0, 0.0);
         for (std::size_t l = 0; l < leaves().size(); ++l) space.arguments.emplace_back(block_rows_ * stride_);
         return space;
     }
@@ -135,7 +135,7 @@ class SparsePoints {
 
     const std::vector<Leaf>& leaves() const { return request_.product.program.leaves; }
 
-    // The centres that have a feature, feature by feature.
+    // The centers that have a feature, feature by feature.
     void list_centers() {
         const auto& c = request_.c;
         const std::size_t count = static_cast<std::size_t>(c.ends[m_] - c.ends[0]);
@@ -183,7 +183,7 @@ class SparsePoints {
         return static_cast<std::size_t>(rows.ends[i]);
     }
 
-    // Most entries are of features that no centre has: they are passed over without a branch.
+    // Most entries are of features that no center has: they are passed over without a branch.
     void look_up(Workspace& space, std::size_t i) const {
         const std::size_t first = begin(request_.x, i), last = begin(request_.x, i + 1);
         space.known.resize(last - first + 1);
@@ -227,7 +227,7 @@ class SparsePoints {
         space.touched.clear();
     }
 
-    // Inner products of row i with the centres; returns its squared norm.
+    // Inner products of row i with the centers; returns its squared norm.
     double add_sparse(Workspace& space, std::size_t i, const Scales& scales, const Side<T>& side) const {
         const auto& x = request_.x;
         double norm = 0;
@@ -281,18 +281,18 @@ class SparsePoints {
         const auto& c = request_.c;
         const std::size_t first = begin(c, 0);
         for (std::size_t e = begin(c, j); e < begin(c, j + 1); ++e)
-            space.centre[static_cast<std::size_t>(center_places_[e - first])] = c.values[e];
+            space.center[static_cast<std::size_t>(center_places_[e - first])] = c.values[e];
         auto known = space.known.begin();
         for (std::size_t e = begin(x, i); e < begin(x, i + 1); ++e) {
             double gap = static_cast<double>(x.values[e]);
             if (known != space.known.end() && known->entry == e) {
-                gap -= space.centre[known->place];
-                space.centre[known++->place] = 0;  // what is left has no counterpart in x
+                gap -= space.center[known->place];
+                space.center[known++->place] = 0;  // what is left has no counterpart in x
             }
             add(gap, static_cast<std::size_t>(x.features[e]));
         }
         for (std::size_t e = begin(c, j); e < begin(c, j + 1); ++e) {
-            double& left = space.centre[static_cast<std::size_t>(center_places_[e - first])];
+            double& left = space.center[static_cast<std::size_t>(center_places_[e - first])];
             add(left, static_cast<std::size_t>(c.features[e]));
             left = 0;
         }
@@ -306,7 +306,7 @@ class SparsePoints {
     const bool sparse_;
     Places places_;
     std::vector<std::size_t> list_ends_, feature_of_;   // by place
-    std::vector<std::int32_t> members_;                 // centres, place by place
+    std::vector<std::int32_t> members_;                 // centers, place by place
     std::vector<double> entries_;                       // and what they have there
     std::vector<std::int32_t> center_places_;           // of the entries of c, in their order
     std::vector<Side<T>> sides_;

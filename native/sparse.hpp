@@ -32,7 +32,7 @@ struct SparseRequest {
     std::size_t features = 0;
     SparseRows<T, Index> x;
     SparseRows<double, std::int64_t> c;  // or no ends,
-    Strided<const double> dense_c;       // and dense centres
+    Strided<const double> dense_c;       // and dense centers
     std::vector<Scales> scales;
     std::vector<std::size_t> scale_of;
 };

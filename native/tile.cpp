@@ -1,6 +1,6 @@
 // Tiles of the kernel matrix. Compiled once per instruction set; see CMakeLists.txt for the flags of each.
 //
-// Vector lanes run along the centres, so neither product needs a shuffle: K V sums over lanes once per row, and K' U
+// Vector lanes run along the centers, so neither product needs a shuffle: K V sums over lanes once per row, and K' U
 // broadcasts U.
 
 #include "tile.hpp"

@@ -7,7 +7,7 @@
 
 namespace gyrfalcon {
 
-// A leaf with its share of the data packed: X in panels of `row_panel` rows, C in panels of `column_panel` centres,
+// A leaf with its share of the data packed: X in panels of `row_panel` rows, C in panels of `column_panel` centers,
 // both with the feature as the slow index inside a panel, both padded with zeros.
 template <class T>
 struct PackedLeaf {
@@ -23,7 +23,7 @@ struct InstructionSet {
     const char* name;
     std::size_t row_panel, column_panel, lanes;
     std::size_t widest_direct;  // features up to which distances come from differences
-    // tile[i, j] = k(x_i, c_j) for row panels [0, row_panels) and centre panels [first, last); the tile starts at `first`
+    // tile[i, j] = k(x_i, c_j) for row panels [0, row_panels) and center panels [first, last); the tile starts at `first`
     using Fill = void(const PackedLeaf<T>&, std::size_t row_panels, std::size_t first, std::size_t last, T* tile,
                       std::size_t tile_stride);
     Fill* evaluate;
@@ -49,11 +49,11 @@ struct InstructionSet {
     // With q = gain tile: tile = weights phi'(q); returns the sum of tile q.
     double (*apply_slope)(const PackedLeaf<T>&, std::size_t rows, std::size_t panels, T* tile, std::size_t tile_stride,
                           const T* weights, std::size_t weight_stride);
-    // With gap = x_i - c_j: in_centres += sum_i tile[i, j] gap, laid out as c, and in_scales += sum_ij tile[i, j] gap^2
+    // With gap = x_i - c_j: in_centers += sum_i tile[i, j] gap, laid out as c, and in_scales += sum_ij tile[i, j] gap^2
     // feature by feature, spread over lanes; either may be null. With `near`, in_scales still lacks sum_i r_i x_i^2,
     // and r_i is added to row_sums[i], spread over lanes; without, points are subtracted everywhere.
     void (*add_gaps)(const PackedLeaf<T>&, std::size_t row_panels, std::size_t first, std::size_t last, const T* tile,
-                     std::size_t tile_stride, const bool* near, std::size_t near_stride, double* in_centres,
+                     std::size_t tile_stride, const bool* near, std::size_t near_stride, double* in_centers,
                      double* in_scales, T* row_sums);
     void (*add_scaled)(std::size_t count, T factor, const T* x, T* y);  // y = y + factor x, at any address
     // the waves of one block of structured frequencies at one point, which is overwritten; see WaveRequest

@@ -169,7 +169,7 @@ CASES = {
     "L-BFGS": (gf.KernelRegressor(**tuning()), (X, y), 10),
     "Adam": (gf.KernelRegressor(**tuning(optimizer="adam")), (X, y), 10),
     "stochastic": (gf.KernelRegressor(**tuning(optimizer="adam", method="stochastic", steps=4)), (X, many), 8),
-    "centres": (gf.KernelRegressor(**{**tuning(centers=True), "n_centers": 10}), (X, y), 10),
+    "centers": (gf.KernelRegressor(**{**tuning(centers=True), "n_centers": 10}), (X, y), 10),
     "map": (gf.KernelRegressor(**tuning(feature_map=True, rounds=1, steps=2)), (X[:150], y[:150]), 8),
     "two kernels": (gf.KernelRegressor(**{**tuning(steps=12), "kernel": "auto"}), (X, y), 10),
     "grid": (gf.KernelRegressor(**{**tuned, "tune": PenaltyPath(rows=100, n_centers=20)}), (X, y), 5),
@@ -209,7 +209,7 @@ def test_killed_after_every_file_it_ends_the_same(name, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("state", [None, np.random.RandomState(3)])
 def test_what_was_drawn_is_drawn_once(state, tmp_path, monkeypatch):
-    """No seed: the rows set aside and the centres are those of the first run, or the state would mean nothing."""
+    """No seed: the rows set aside and the centers are those of the first run, or the state would mean nothing."""
     model = gf.KernelRegressor(**{**regressor, "early_stopping": True, "random_state": state, "solver": falkon(6)})
     drawn = []
     original = beginning.Checkpoint.begin
@@ -222,7 +222,7 @@ def test_what_was_drawn_is_drawn_once(state, tmp_path, monkeypatch):
 
 
 def test_the_memory_that_was_free_at_the_start_counts(tmp_path, monkeypatch):
-    """It decides how many centres there are, and how rows are cut into blocks."""
+    """It decides how many centers there are, and how rows are cut into blocks."""
     budgets = iter([60_000, 10**9])
     monkeypatch.setattr(beginning, "default_budget", lambda device: next(budgets))
     model = gf.KernelRegressor(**{**regressor, "n_centers": "auto", "solver": falkon(4)}, checkpoint=tmp_path)

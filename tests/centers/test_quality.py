@@ -67,12 +67,12 @@ def test_weight_two_is_two_rows(rule):
 
 
 @pytest.mark.parametrize(("n", "count", "dtype"), [(2000, 40, np.float64), (5000, 100, np.float32)])
-def test_kmeans_quantises_far_better_than_rows_and_nearly_as_well_as_scikit_learn(n, count, dtype):
+def test_kmeans_quantizes_far_better_than_rows_and_nearly_as_well_as_scikit_learn(n, count, dtype):
     X = clustered(n, d=2).astype(dtype)
     some = X[::5]
-    found = oracle.quantisation_error(some, kmeans(KERNEL, X, count, random=np.random.default_rng(0)))
-    rows = oracle.quantisation_error(some, uniform(KERNEL, X, count, random=np.random.default_rng(0)))
-    peer = oracle.quantisation_error(some, KMeans(count, random_state=0).fit(X).cluster_centers_)
+    found = oracle.quantization_error(some, kmeans(KERNEL, X, count, random=np.random.default_rng(0)))
+    rows = oracle.quantization_error(some, uniform(KERNEL, X, count, random=np.random.default_rng(0)))
+    peer = oracle.quantization_error(some, KMeans(count, random_state=0).fit(X).cluster_centers_)
     assert found <= 0.5 * rows
     assert found <= 1.1 * peer
 
@@ -80,8 +80,8 @@ def test_kmeans_quantises_far_better_than_rows_and_nearly_as_well_as_scikit_lear
 def test_kmeans_on_a_sample_is_nearly_as_good():
     """4000 rows of 20,000 are looked at."""
     X = clustered(20_000, d=2)
-    found = oracle.quantisation_error(X[::10], kmeans(KERNEL, X, 40, random=np.random.default_rng(0)))
-    peer = oracle.quantisation_error(X[::10], KMeans(40, random_state=0).fit(X).cluster_centers_)
+    found = oracle.quantization_error(X[::10], kmeans(KERNEL, X, 40, random=np.random.default_rng(0)))
+    peer = oracle.quantization_error(X[::10], KMeans(40, random_state=0).fit(X).cluster_centers_)
     assert found <= 1.25 * peer
 
 
@@ -214,7 +214,7 @@ def test_pivots_keep_the_known_bound(rank):
 
 
 def test_pivots_in_blocks_are_distributed_as_one_by_one():
-    """The second pivot given the first, whose law is k(x, x) - k(x, p)² normalised."""
+    """The second pivot given the first, whose law is k(x, x) - k(x, p)² normalized."""
     X = np.array([[0.0], [0.5], [1.0], [4.0]])
     left = 1 - dense(KERNEL, X, X) ** 2
     second = (left / left.sum(axis=1, keepdims=True)).mean(axis=0)

@@ -81,7 +81,7 @@ def test_the_chosen_are_different_rows_of_x(rule, kind):
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_same_generator_same_centres(rule):
+def test_same_generator_same_centers(rule):
     X, w = points(2000), np.random.default_rng(1).uniform(size=2000)
     first, again, other = (choose(rule, X, 15, seed=seed, weights=w) for seed in (3, 3, 4))
     np.testing.assert_array_equal(first, again)
@@ -135,7 +135,7 @@ def test_one_point_however_often(rule, X, kernel):
 
 @pytest.mark.parametrize("rule", RULES)
 def test_duplicates_of_every_row(rule):
-    """Four copies of everything: no centre twice, and as many as there are rows if there is room."""
+    """Four copies of everything: no center twice, and as many as there are rows if there is room."""
     X = np.tile(points(40), (4, 1))[np.random.default_rng(5).permutation(160)]
     some = select(rule, KERNEL, X, 10, random=np.random.default_rng(0))
     assert len(distinct(some)[0]) == len(some) >= 6

@@ -1,4 +1,4 @@
-"""Centres of rows that are read in chunks."""
+"""Centers of rows that are read in chunks."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ def _rows(n, d=2):
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_centres_are_chosen_in_one_pass(rule):
+def test_centers_are_chosen_in_one_pass(rule):
     X = _rows(20_000)
     source = Counted(X)
     centers = select(rule, Gaussian(1.0), source, 20, random=np.random.default_rng(1), memory_budget=200_000)

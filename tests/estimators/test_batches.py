@@ -36,16 +36,16 @@ def test_later_batches_improve_what_the_first_rows_gave(kind):
 def test_classes_come_from_the_first_rows():
     rng = np.random.default_rng(0)
 
-    def labelled(count):
+    def labeled(count):
         for _ in range(count):
             labels = rng.integers(3, size=150)
             yield 2 * np.eye(3)[labels] + rng.normal(size=(150, 3)), np.array(["a", "b", "c"])[labels]
 
-    model = gf.KernelClassifier(n_centers=60, random_state=0).fit_stream(labelled(30), first_rows=300)
-    X, y = next(labelled(1))
+    model = gf.KernelClassifier(n_centers=60, random_state=0).fit_stream(labeled(30), first_rows=300)
+    X, y = next(labeled(1))
     assert model.score(X, y) > 0.7
     assert model.predict_proba(X).shape == (150, 3)
-    unknown = [*labelled(2), (X, np.where(y == "a", "new", y))]
+    unknown = [*labeled(2), (X, np.where(y == "a", "new", y))]
     with pytest.raises(ValueError, match="'new', which is none of the classes"):
         gf.KernelClassifier(n_centers=60).fit_stream(unknown, first_rows=200)
 

@@ -27,7 +27,7 @@ MODELS = {
     "exact": (gf.KernelRegressor(), y),
     "direct": (gf.KernelRegressor(kernel=gf.kernels.Matern(2.0, nu=2.5) + gf.kernels.Linear(), n_centers=20), y),
     "two outputs": (gf.KernelRegressor(n_centers=20, solver="falkon", uncertainty=True), np.stack([y, -y], 1)),
-    "given centres": (
+    "given centers": (
         gf.KernelRegressor(centers=X[:9], length_scale=[1.0, 2.0, 3.0], random_state=np.random.RandomState(0)),
         y,
     ),
@@ -223,8 +223,8 @@ FOREIGN = {
     "no state": resigned(set_(["fitted"], {})),
     "state of the wrong kind": resigned(set_(["fitted"], 3)),
     "parameters of the wrong kind": resigned(set_(["parameters"], [])),
-    "centres missing": resigned(lambda d, arrays: arrays.pop("centers")),
-    "centres not finite": resigned(lambda d, arrays: arrays.update(centers=np.full((5, 3), np.nan))),
+    "centers missing": resigned(lambda d, arrays: arrays.pop("centers")),
+    "centers not finite": resigned(lambda d, arrays: arrays.update(centers=np.full((5, 3), np.nan))),
     "coefficients too few": resigned(lambda d, arrays: arrays.update(coefficients=np.zeros(2))),
     "coefficients as integers": resigned(lambda d, arrays: arrays.update(coefficients=np.zeros(5, np.int64))),
     "coefficients of three dimensions": resigned(lambda d, arrays: arrays.update(coefficients=np.zeros((5, 1, 1)))),

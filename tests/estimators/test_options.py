@@ -1,4 +1,4 @@
-"""Options of estimators: for every solver and loss each one is honoured, which shows, or refused by its name."""
+"""Options of estimators: for every solver and loss each one is honored, which shows, or refused by its name."""
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ FITTING = [(solver, loss) for loss, able in LOSSES.items() for solver in able]
 
 
 def regressor(solver, **more):
-    """Thirty centres, or all rows for the solver that needs them."""
+    """Thirty centers, or all rows for the solver that needs them."""
     centers = {} if "exact" in (solver, getattr(solver, "name", None)) else {"centers": C}
     return gf.KernelRegressor(**{"kernel": KERNEL, "solver": solver, "random_state": 0, **centers, **more})
 
@@ -67,7 +67,7 @@ def test_every_solver_is_in_the_table():
 
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("solver", ALL)
-def test_a_loss_is_minimised_or_refused(solver, loss):
+def test_a_loss_is_minimized_or_refused(solver, loss):
     model = regressor(solver, loss=loss)
     if solver in LOSSES[loss]:
         assert model.fit(X, y).record_.solver == solver
@@ -80,7 +80,7 @@ def test_a_loss_is_minimised_or_refused(solver, loss):
 
 @pytest.mark.parametrize("loss", CLASS_LOSSES)
 @pytest.mark.parametrize("solver", ALL)
-def test_a_loss_of_classes_is_minimised_or_refused(solver, loss):
+def test_a_loss_of_classes_is_minimized_or_refused(solver, loss):
     model = classifier(few(solver) if solver != "exact" else solver, loss=loss, penalty=1e-4)
     if solver in CLASS_LOSSES[loss]:
         assert model.fit(X, three).record_.solver == solver
@@ -136,7 +136,7 @@ def test_early_stopping_goes_by_its_patience_and_its_tolerance():
 
 @pytest.mark.parametrize("share", [0.1, 0.4])
 def test_early_stopping_sets_its_share_of_the_rows_aside(share, monkeypatch):
-    """All other rows are centres, so that they can be counted."""
+    """All other rows are centers, so that they can be counted."""
     stopping = gf.solvers.EarlyStopping(validation=share)
     model = gf.KernelRegressor(KERNEL, solver="falkon", early_stopping=stopping, random_state=0).fit(X, y)
     assert len(model.centers_) == 120 - round(120 * share)
@@ -148,8 +148,8 @@ def test_early_stopping_of_estimators_takes_a_share_only(wish):
         regressor("falkon", early_stopping=wish).fit(X, y)
 
 
-def test_early_stopping_that_the_automatic_choice_cannot_honour():
-    """All rows are centres, and are solved exactly."""
+def test_early_stopping_that_the_automatic_choice_cannot_honor():
+    """All rows are centers, and are solved exactly."""
     with pytest.raises(ValueError, match="early_stopping: solver='exact' does not iterate"):
         gf.KernelRegressor(KERNEL, early_stopping=True).fit(X, y)
 
@@ -185,7 +185,7 @@ def test_half_of_the_validation_data_is_refused(make):
 
 
 @pytest.mark.parametrize(("solver", "loss"), FITTING)
-def test_a_warm_start_keeps_kernel_and_centres_and_begins_there(solver, loss):
+def test_a_warm_start_keeps_kernel_and_centers_and_begins_there(solver, loss):
     """Solvers that begin nowhere, in a closed form or with zero, find what they would have found."""
     settings = {"loss": loss, "penalty": 1e-5, "warm_start": True}
     model = regressor(solver, **settings).fit(X, y)
@@ -210,7 +210,7 @@ class KilledError(BaseException):
 
 @pytest.mark.parametrize(("solver", "loss"), FITTING)
 def test_a_checkpoint_is_written_and_resumed(solver, loss, tmp_path, monkeypatch):
-    """What is kept are the centres that were chosen, and the iterations of solvers that can go on from one."""
+    """What is kept are the centers that were chosen, and the iterations of solvers that can go on from one."""
     from gyrfalcon import checkpoints
 
     monkeypatch.setattr(checkpoints, "EVERY_SECONDS", 0.0)
@@ -334,11 +334,11 @@ def test_deviations_without_a_penalty_are_refused(solver):
 
 
 @pytest.mark.parametrize("solver", ALL)
-def test_centres_are_those_asked_for_or_refused(solver):
+def test_centers_are_those_asked_for_or_refused(solver):
     for how in ({"centers": X[:20]}, {"centers": "uniform", "n_centers": 20}):
         model = regressor(few(solver) if solver != "exact" else solver, **how)
         if solver == "exact":
-            with pytest.raises(ValueError, match="solver='exact' needs every distinct point as a centre"):
+            with pytest.raises(ValueError, match="solver='exact' needs every distinct point as a center"):
                 model.fit(X, y)
         else:
             assert model.fit(X, y).centers_.shape == (20, 2)

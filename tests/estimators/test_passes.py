@@ -46,7 +46,7 @@ def checked(monkeypatch):
 
 
 def rows_checked(shapes):
-    """How many rows of X, a row that was checked twice counting twice. Few together, such as centres, do not count."""
+    """How many rows of X, a row that was checked twice counting twice. Few together, such as centers, do not count."""
     return sum(rows for rows, columns in shapes if columns == D and rows > N // 2)
 
 
@@ -242,7 +242,7 @@ def test_the_sweeps_are_counted(source):
 
 FITS = {
     "everything given": {"kernel": KERNEL, "penalty": 1e-4, "centers": X[:40], "solver": "falkon"},
-    "uniform centres": {"kernel": KERNEL, "penalty": 1e-4, "n_centers": 40, "solver": "falkon"},
+    "uniform centers": {"kernel": KERNEL, "penalty": 1e-4, "n_centers": 40, "solver": "falkon"},
     "direct": {"kernel": KERNEL, "penalty": 1e-4, "n_centers": 40, "solver": "direct"},
     "eigenpro": {"kernel": KERNEL, "penalty": 1e-4, "n_centers": 40, "solver": "eigenpro"},
     "k-means": {"kernel": KERNEL, "penalty": 1e-4, "n_centers": 40, "centers": "kmeans", "solver": "falkon"},

@@ -1,4 +1,4 @@
-"""KernelRegressor against the dense minimiser, scikit-learn and the Gaussian process it is the mean of."""
+"""KernelRegressor against the dense minimizer, scikit-learn and the Gaussian process it is the mean of."""
 
 import numpy as np
 import pytest
@@ -35,7 +35,7 @@ def solver_of(name, tolerance, max_iterations=100):
 @pytest.mark.parametrize("solver", ["direct", "falkon", "newton", "auto"])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("intercept", [False, True])
-def test_nystrom_predictions_are_those_of_the_dense_minimiser(solver, weighted, intercept):
+def test_nystrom_predictions_are_those_of_the_dense_minimizer(solver, weighted, intercept):
     weights = random.integers(0, 4, len(X)).astype(float) if weighted else None
     model = gf.KernelRegressor(
         GAUSSIAN,

@@ -20,7 +20,7 @@ def waves(n=400, noise=0.3, seed=0):
 
 
 @pytest.mark.parametrize("solver", STOPPED_EARLY)
-def test_the_number_of_iterations_regularises_in_the_place_of_a_penalty(solver):
+def test_the_number_of_iterations_regularizes_in_the_place_of_a_penalty(solver):
     X, y, truth = waves()
     model = gf.KernelRegressor("gaussian", length_scale=1.0, solver=solver, n_centers=60, random_state=0).fit(X, y)
     assert model.penalty_ == 0
@@ -76,7 +76,7 @@ def test_the_hinge_loss_agrees_with_support_vectors():
     assert not hasattr(model, "predict_proba")
 
 
-def test_the_hinge_loss_is_minimised_where_kernels_are_narrow_too():
+def test_the_hinge_loss_is_minimized_where_kernels_are_narrow_too():
     X, y = gf.datasets.make_cube(800)
     labels = y > np.median(y)
     model = gf.KernelClassifier(loss="hinge", random_state=0).fit(X[:400], labels[:400])
@@ -85,7 +85,7 @@ def test_the_hinge_loss_is_minimised_where_kernels_are_narrow_too():
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("times", [1, 2])
-def test_eigenpro_where_all_rows_are_centres(weighted, times):
+def test_eigenpro_where_all_rows_are_centers(weighted, times):
     X, y, _ = waves(120)
     X, y = np.tile(X, (times, 1)), np.tile(y, times)
     weights = np.random.default_rng(1).uniform(0.5, 2.0, len(X)) if weighted else None

@@ -135,7 +135,7 @@ def test_early_stopping_holds_rows_out_without_gathering_the_others(folder, monk
     monkeypatch.setattr(data.Source, "take", lambda self, rows: taken.append(len(rows)) or original(self, rows))
     model = gf.KernelRegressor(**fixed, n_centers=60, early_stopping=True, solver="falkon")
     model.fit(folder / "rows.parquet", target="y", features=NAMES)
-    assert taken[0] == N // 10
+    assert N // 10 < taken[0] <= N // 10 + 500  # with the sample, in one pass
     assert max(taken) < N // 2
     assert len(model.record_.validation_errors) == model.n_iter_
     known = gf.KernelRegressor(**fixed, solver="falkon").fit(X, y)

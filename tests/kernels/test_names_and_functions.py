@@ -139,12 +139,12 @@ def test_functions_cannot_be_stored():
 
 def test_gradients_flow_through_functions():
     points = torch.tensor([[1.0], [2.0], [4.0]], dtype=torch.float64, requires_grad=True)
-    centres = torch.tensor([[1.5], [3.0]], dtype=torch.float64, requires_grad=True)
+    centers = torch.tensor([[1.5], [3.0]], dtype=torch.float64, requires_grad=True)
 
-    def product(points, centres):
-        return gf.KernelMatrix(Function(_minimum), points, centres) @ torch.ones(2, dtype=torch.float64)
+    def product(points, centers):
+        return gf.KernelMatrix(Function(_minimum), points, centers) @ torch.ones(2, dtype=torch.float64)
 
-    assert torch.autograd.gradcheck(product, (points, centres))
+    assert torch.autograd.gradcheck(product, (points, centers))
 
 
 def test_a_new_kernel_is_a_class():

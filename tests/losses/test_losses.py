@@ -115,7 +115,7 @@ def test_the_exponential_loss_is_smooth_where_it_becomes_a_parabola():
 
 @pytest.mark.parametrize("loss", [Logistic(), Exponential()], ids=lambda loss: loss.name)
 @pytest.mark.parametrize("k", [2, 3, 5])
-def test_probabilities_are_those_whose_risk_the_prediction_minimises(loss, k):
+def test_probabilities_are_those_whose_risk_the_prediction_minimizes(loss, k):
     """Where the expected loss of f under p is stationary, f is turned back into p."""
     codes = torch.from_numpy(Simplex(k).codes)
     F = torch.randn(4, k - 1, dtype=torch.float64, generator=torch.Generator().manual_seed(1))

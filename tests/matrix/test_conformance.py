@@ -31,10 +31,10 @@ every_radial_combination = pytest.mark.parametrize(
 # n, m, d. Up to 16 features distances are taken by differences, beyond by inner products.
 SHAPES = {
     "one row": (1, 33, 5),
-    "one centre": (97, 1, 5),
+    "one center": (97, 1, 5),
     "one of each": (1, 1, 5),
     "no rows": (0, 33, 5),
-    "no centres": (97, 0, 5),
+    "no centers": (97, 0, 5),
     "nothing": (0, 0, 5),
     "one feature": (97, 33, 1),
     "no features": (7, 4, 0),
@@ -42,9 +42,9 @@ SHAPES = {
     "expansion": (97, 33, 37),
     "feature blocks": (29, 17, 600),
 }
-# The native engine cuts features after 128 or 256, centres after 512 or 1024, rows into 64 segments of blocks of 24.
+# The native engine cuts features after 128 or 256, centers after 512 or 1024, rows into 64 segments of blocks of 24.
 NATIVE_SHAPES = {
-    "centre tiles": (25, 1041, 3),
+    "center tiles": (25, 1041, 3),
     "row segments": (1700, 5, 2),
 }
 LAYOUTS = {
@@ -66,7 +66,7 @@ def _read_only(array):
 
 @functools.lru_cache(maxsize=64)
 def _points(shape, dtype, offset=0.0, scale=1.0, zeros=0.0):
-    """X and C of the type given; some centres are rows of X. Not centred, so that inner products do not cancel."""
+    """X and C of the type given; some centers are rows of X. Not centerd, so that inner products do not cancel."""
     n, m, d = shape
     generator = np.random.default_rng([n, m, d])
     X, C = 0.7 + generator.standard_normal((n, d)), 0.7 + generator.standard_normal((m, d))

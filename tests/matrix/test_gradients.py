@@ -17,7 +17,7 @@ from reference import DTYPES, KERNELS, TOLERANCE, dense, relative_error
 pytestmark = pytest.mark.usefixtures("one_thread")
 every_kernel = pytest.mark.parametrize("kernel", KERNELS)
 dense_engines = pytest.mark.parametrize("engine", ["native", "torch"])
-BUDGET = 16 * 2 * 4 * 8  # blocks of two rows of four centres in float64, with room for autograd's tape
+BUDGET = 16 * 2 * 4 * 8  # blocks of two rows of four centers in float64, with room for autograd's tape
 
 
 def _tensors(generator, *shapes):
@@ -60,14 +60,14 @@ def test_gradcheck_where_distances_come_from_inner_products(family, engine):
 
 
 @pytest.mark.parametrize(
-    ("kernel", "centres"),
+    ("kernel", "centers"),
     [(k, "sparse") for k in KERNELS if "per_feature" not in k and sparse_engine.serves(KERNELS[k](2, 1.0, 1.0))]
     + [("gaussian", "dense"), ("polynomial", "dense")],
 )
-def test_gradcheck_with_sparse_points(kernel, centres):
+def test_gradcheck_with_sparse_points(kernel, centers):
     generator = np.random.default_rng(0)
     X, C = (generator.standard_normal((n, 6)) * (generator.random((n, 6)) < 0.6) for n in (5, 4))
-    X, C = sparse.csr_array(X), sparse.csr_array(C) if centres == "sparse" else C
+    X, C = sparse.csr_array(X), sparse.csr_array(C) if centers == "sparse" else C
     k = KERNELS[kernel](6, 1.0, 1.0)
     V, W, weights = _tensors(generator, (4, 2), (5,), (5,))
     names, values = _parameters(k)
@@ -80,13 +80,13 @@ def test_gradcheck_with_sparse_points(kernel, centres):
     assert torch.autograd.gradcheck(products, (V, W, weights, *values), fast_mode=True, atol=1e-7, rtol=1e-5)
 
 
-def test_gradients_in_dense_centres_of_sparse_points_are_refused():
+def test_gradients_in_dense_centers_of_sparse_points_are_refused():
     generator = np.random.default_rng(0)
     X, C, V = generator.standard_normal((5, 3)), generator.standard_normal((4, 3)), generator.standard_normal(4)
     scale = torch.tensor(1.0, dtype=torch.float64, requires_grad=True)
     for kernel in (Gaussian(1.0), Gaussian(scale)):
         K = gf.KernelMatrix(kernel, sparse.csr_array(X), torch.tensor(C, requires_grad=True))
-        with pytest.raises(ValueError, match="C: gradients in the centres need dense points"):
+        with pytest.raises(ValueError, match="C: gradients in the centers need dense points"):
             (K @ V).sum().backward()
 
 

@@ -129,10 +129,10 @@ def _untidy():
     return matrix, np.array([[2.0, 0.0, 4.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
 
 
-@pytest.mark.parametrize("centres", ["sparse", "dense"])
-def test_untidy_sparse_points(centres):
+@pytest.mark.parametrize("centers", ["sparse", "dense"])
+def test_untidy_sparse_points(centers):
     matrix, array = _untidy()
-    K = gf.KernelMatrix(KERNEL, matrix, _untidy()[0] if centres == "sparse" else array)
+    K = gf.KernelMatrix(KERNEL, matrix, _untidy()[0] if centers == "sparse" else array)
     assert relative_error(K.to_dense(), dense(KERNEL, array, array)) <= TOLERANCE[np.float64]
 
 
@@ -148,8 +148,8 @@ def test_sparse_inputs_are_left_as_they_were():
 def test_dense_inputs_are_left_as_they_were(engine):
     given = [X.copy(), C.copy(), np.ones((7, 2)), np.ones((40, 2)), np.ones(40)]
     before = [array.copy() for array in given]
-    points, centres, V, W, weights = given
-    K = gf.KernelMatrix(KERNEL, points, centres, engine=engine)
+    points, centers, V, W, weights = given
+    K = gf.KernelMatrix(KERNEL, points, centers, engine=engine)
     K @ V, K.T @ W, K.gram_mv(V, weights), K.gram(weights), K.to_dense(), K.diag(), K.gradients(W, V)
     for array, kept in zip(given, before, strict=True):
         np.testing.assert_array_equal(array, kept)
@@ -167,7 +167,7 @@ def test_very_many_features():
     assert relative_error(K.to_dense(), dense(k, packed, packed[:8])) <= TOLERANCE[np.float64]
 
 
-def test_centres_default_to_the_points():
+def test_centers_default_to_the_points():
     K = gf.KernelMatrix(KERNEL, X)
     assert K.shape == (40, 40)
     assert (K.diag() == 1).all()

@@ -164,12 +164,12 @@ def _gradient(dtype=np.float64, n=5, m=4, d=3, t=2, **changes):
         "c": np.zeros((m, d), dtype),
         "left": np.ones((n, t), dtype),
         "right": np.ones((m, t), dtype),
-        "in_centres": np.full((m, d), np.nan),
+        "in_centers": np.full((m, d), np.nan),
         "in_scales": np.full((1, d), np.nan),
         "threads": 2,
         "partial_bytes": 1 << 20,
     } | changes
-    return native.run_gradient(**given), given["in_centres"], given["in_scales"]
+    return native.run_gradient(**given), given["in_centers"], given["in_scales"]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -177,11 +177,11 @@ def _gradient(dtype=np.float64, n=5, m=4, d=3, t=2, **changes):
 def test_native_gradient_takes_what_fits(dtype, d):
     slope = -np.log(2) * 2.0**-d
     for changes in ({}, {"left": np.full((5, 4), 2, dtype), "right": None}):
-        total, in_centres, in_scales = _gradient(dtype, d=d, **changes)
+        total, in_centers, in_scales = _gradient(dtype, d=d, **changes)
         np.testing.assert_allclose(total, 2 * 20 * slope * d, rtol=1e-6)
-        np.testing.assert_allclose(in_centres, np.full((4, d), 2 * 5 * slope), rtol=1e-6)
+        np.testing.assert_allclose(in_centers, np.full((4, d), 2 * 5 * slope), rtol=1e-6)
         np.testing.assert_allclose(in_scales, np.full((1, d), 2 * 20 * slope), rtol=1e-6)
-    assert _gradient(dtype, d=d, in_centres=None, in_scales=None)[0] == pytest.approx(2 * 20 * slope * d, rel=1e-6)
+    assert _gradient(dtype, d=d, in_centers=None, in_scales=None)[0] == pytest.approx(2 * 20 * slope * d, rel=1e-6)
 
 
 GRADIENTS_REFUSED = {
@@ -201,9 +201,9 @@ GRADIENTS_REFUSED = {
     "right too short": {"right": ones((3, 2))},
     "right too wide": {"right": ones((4, 3))},
     "dense weights too narrow": {"left": ones((5, 3)), "right": None},
-    "sums of centres too short": {"in_centres": ones((3, 3))},
-    "sums of centres too wide": {"in_centres": ones((4, 4))},
-    "sums of centres of another type": {"in_centres": ones((4, 3), np.float32)},
+    "sums of centers too short": {"in_centers": ones((3, 3))},
+    "sums of centers too wide": {"in_centers": ones((4, 4))},
+    "sums of centers of another type": {"in_centers": ones((4, 3), np.float32)},
     "sums of scales too narrow": {"in_scales": ones((1, 2))},
     "sums of scales too long": {"in_scales": ones((2, 3))},
     "negative memory": {"partial_bytes": -1},
@@ -218,9 +218,9 @@ def test_native_gradient_refuses(case):
 
 @pytest.mark.parametrize(("n", "m", "d", "t"), [(0, 4, 3, 2), (5, 0, 3, 2), (5, 4, 0, 2), (5, 4, 3, 0)])
 def test_native_gradient_of_nothing_is_zero(n, m, d, t):
-    total, in_centres, in_scales = _gradient(n=n, m=m, d=d, t=t)
+    total, in_centers, in_scales = _gradient(n=n, m=m, d=d, t=t)
     assert total == 0
-    assert (in_centres == 0).all()
+    assert (in_centers == 0).all()
     assert (in_scales == 0).all()
 
 
@@ -233,8 +233,8 @@ def test_native_gradient_takes_any_threads_and_memory(threads, partial_bytes):
 
 def test_native_gradient_in_mapped_coordinates():
     leaf = _leaf(3, scale=[1.0, 0.0, 0.0, 1.0, 0.0, 0.0], has_matrix=True)
-    _, in_centres, _ = _gradient(leaf=leaf, in_centres=np.full((4, 2), np.nan), in_scales=np.full((1, 2), np.nan))
-    np.testing.assert_allclose(in_centres, np.full((4, 2), 2 * 5 * -np.log(2) / 4))
+    _, in_centers, _ = _gradient(leaf=leaf, in_centers=np.full((4, 2), np.nan), in_scales=np.full((1, 2), np.nan))
+    np.testing.assert_allclose(in_centers, np.full((4, 2), 2 * 5 * -np.log(2) / 4))
 
 
 def test_native_names_are_those_that_kernels_and_losses_give():

@@ -1,4 +1,4 @@
-"""Derivatives in centres and length scales by the compiled core, against autograd on the dense formula in float64."""
+"""Derivatives in centers and length scales by the compiled core, against autograd on the dense formula in float64."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ every_family = pytest.mark.parametrize("family", FAMILIES)
 every_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__name__)
 every_scale = pytest.mark.parametrize("per_feature", [False, True], ids=["one_scale", "per_feature"])
 SOME = ("C", "parameters")
-# Of the sum of absolute terms. Rows, centres and features fill panels or do not, are few enough for differences or
+# Of the sum of absolute terms. Rows, centers and features fill panels or do not, are few enough for differences or
 # not, and make distances from differences or from inner products.
 TOLERANCE = {np.float32: 2e-6, np.float64: 1e-13}
 SHAPES = [
@@ -263,15 +263,15 @@ def test_engines_agree_and_give_what_is_wanted(kernel, wanted):
 @every_scale
 @pytest.mark.parametrize("transposed", [False, True])
 def test_autograd_through_products(dtype, per_feature, transposed):
-    """Centres and length scales of products: the core's derivatives, in the types of what they are derivatives in."""
+    """Centers and length scales of products: the core's derivatives, in the types of what they are derivatives in."""
     X, C, V = (torch.from_numpy(array) for array in _draw(dtype, (60, 5), (30, 5), (60 if transposed else 30, 2)))
     found = {}
     for engine in ("native", "torch"):
-        centres = C.clone().requires_grad_()
+        centers = C.clone().requires_grad_()
         scale = torch.tensor(_kernel("matern52", 5, per_feature).length_scale, dtype=C.dtype, requires_grad=True)
-        K = gf.KernelMatrix(Matern(scale, nu=2.5), X, centres, engine=engine)
+        K = gf.KernelMatrix(Matern(scale, nu=2.5), X, centers, engine=engine)
         (K.T @ V if transposed else K @ V).square().sum().backward()
-        found[engine] = centres.grad, scale.grad
+        found[engine] = centers.grad, scale.grad
     for fast, slow in zip(found["native"], found["torch"], strict=True):
         assert fast.dtype == slow.dtype == C.dtype
         torch.testing.assert_close(fast, slow, rtol=1e3 * TOLERANCE[dtype], atol=1e2 * TOLERANCE[dtype])

@@ -25,15 +25,15 @@ def _points(n, d, dtype, seed=0, density=0.2):
 
 @every_dtype
 @pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("centres", ["sparse", "dense"])
+@pytest.mark.parametrize("centers", ["sparse", "dense"])
 @pytest.mark.parametrize("index", [np.int32, np.int64])
-def test_native_sparse_products(dtype, kernel, centres, index):
+def test_native_sparse_products(dtype, kernel, centers, index):
     kernel = KERNELS[kernel]
     X = _points(131, 40, dtype)
     C = sparse.csr_array(sparse.vstack([X[:20], _points(37, 40, dtype, 1)]))  # some distances are zero
     X.indices, X.indptr = X.indices.astype(index), X.indptr.astype(index)
     D = dense(kernel, X.toarray(), C.toarray())
-    K = gf.KernelMatrix(kernel, X, C if centres == "sparse" else C.toarray(), cache=False)
+    K = gf.KernelMatrix(kernel, X, C if centers == "sparse" else C.toarray(), cache=False)
     V, W = (np.random.default_rng(2).standard_normal((rows, 3)).astype(dtype) for rows in (57, 131))
     weights = np.linspace(0, 1, 131).astype(dtype)
     for found, expected in (
@@ -125,11 +125,11 @@ REFUSED = {
     "fewer values than features": {"x_values": np.ones(2)},
     "indices of two types": {"x_ends": np.array([0, 2, 2, 3])},
     "values with steps between": {"x_values": np.ones(6)[::2]},
-    "no centres": {"c": None},
-    "centres twice": {"dense_c": np.ones((2, 3))},
-    "falling ends of centres": {"c": (np.array([0, 4, 3]), np.array([2, 0, 1]), np.ones(3))},
-    "feature of a centre beyond": {"c": (np.array([0, 1, 3]), np.array([2, 0, 7]), np.ones(3))},
-    "centres too narrow": {"c": None, "dense_c": np.ones((2, 2))},
+    "no centers": {"c": None},
+    "centers twice": {"dense_c": np.ones((2, 3))},
+    "falling ends of centers": {"c": (np.array([0, 4, 3]), np.array([2, 0, 1]), np.ones(3))},
+    "feature of a center beyond": {"c": (np.array([0, 1, 3]), np.array([2, 0, 7]), np.ones(3))},
+    "centers too narrow": {"c": None, "dense_c": np.ones((2, 2))},
     "no scales": {"scales": []},
     "too few scales": {"scales": [np.ones(2)]},
     "scales that are not there": {"leaves": [("linear", 1.0, 0.0, 0.0, 1)]},

@@ -146,7 +146,7 @@ def test_cached_entries_belong_to_the_caller():
 @pytest.mark.parametrize("cache", [False, True])
 @pytest.mark.parametrize("engine", ["native", "torch"])
 def test_parameters_changed_in_place_are_followed(engine, cache):
-    """An optimiser steps its tensors in place; products of before must not be mixed with gradients of after."""
+    """An optimizer steps its tensors in place; products of before must not be mixed with gradients of after."""
     scale = torch.tensor(1.0, dtype=torch.float64)
     X = _points(10, 2)
     K = gf.KernelMatrix(Gaussian(scale), X, engine=engine, cache=cache)

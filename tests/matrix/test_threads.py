@@ -242,6 +242,7 @@ def test_without_the_compiled_core():
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             import gyrfalcon as gf
+            gf.KernelMatrix
         own = [w for w in caught if "Gyrfalcon" in str(w.message)]
         assert len(own) == 1 and own[0].category is RuntimeWarning, [str(w.message) for w in caught]
         assert "compiler" in str(own[0].message)

@@ -1,4 +1,4 @@
-"""What centre rules approximate, dense and in float64."""
+"""What center rules approximate, dense and in float64."""
 
 import numpy as np
 
@@ -33,6 +33,6 @@ def best_trace_error(K, rank):
     return np.linalg.eigvalsh(K)[: len(K) - rank].sum()
 
 
-def quantisation_error(X, C):
+def quantization_error(X, C):
     """Mean over the rows of X of the squared distance from the nearest row of C."""
     return np.mean([np.min(np.sum((x - C) ** 2, axis=1)) for x in X])

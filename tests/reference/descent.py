@@ -4,7 +4,7 @@ import numpy as np
 
 
 def least_squares(K, Y):
-    """The function values of the minimiser of ‖Kβ - Y‖, by singular values."""
+    """The function values of the minimizer of ‖Kβ - Y‖, by singular values."""
     return K @ np.linalg.lstsq(K, Y, rcond=None)[0]
 
 

@@ -25,9 +25,9 @@ class Dense:
         root = vectors[:, kept] / np.sqrt(values[kept])
         Z = K @ root
         u, mean = (w @ Z, w @ Y) if intercept else (np.zeros(Z.shape[1]), np.zeros(Y.shape[1]))
-        centred = Z - u
-        matrix = centred.T @ (w[:, None] * centred) + penalty * np.eye(Z.shape[1])
-        return cls(root, matrix, centred.T @ (w[:, None] * (Y - mean)), u, mean)
+        centerd = Z - u
+        matrix = centerd.T @ (w[:, None] * centerd) + penalty * np.eye(Z.shape[1])
+        return cls(root, matrix, centerd.T @ (w[:, None] * (Y - mean)), u, mean)
 
     def predict(self, K, v):
         return (K @ self.root - self.u) @ v + self.mean
@@ -57,7 +57,7 @@ class Dense:
         return U @ ((U.T @ self.right) / values[:, None])
 
     def krylov(self, t):
-        """The minimiser of vᵀ matrix v - 2 rightᵀ v over span(r, Ar, ..., A^(t-1) r), each output in its own space."""
+        """The minimizer of vᵀ matrix v - 2 rightᵀ v over span(r, Ar, ..., A^(t-1) r), each output in its own space."""
         solved = np.zeros_like(self.right)
         for column in range(self.right.shape[1]):
             basis = np.zeros((len(self.matrix), 0))
@@ -76,7 +76,7 @@ class Dense:
 
 
 def landweber_on_points(K, Y, step, t):
-    """α ← α + step·(Y - Kα)/n, all points being centres."""
+    """α ← α + step·(Y - Kα)/n, all points being centers."""
     alpha = np.zeros_like(Y)
     for _ in range(t):
         alpha = alpha + step * (Y - K @ alpha) / len(K)

@@ -1,4 +1,4 @@
-"""Losses from their formulas, and the minimiser of a penalised risk by Newton's method, dense and in float64."""
+"""Losses from their formulas, and the minimizer of a penalized risk by Newton's method, dense and in float64."""
 
 import numpy as np
 from scipy.special import expit, log_softmax, softmax
@@ -64,7 +64,7 @@ FORMULAS = {
 
 
 class DenseRisk:
-    """Σ wᵢ ℓ(f(xᵢ) + b, yᵢ) / Σ wᵢ + penalty ‖f‖² in an orthonormal basis of the span of the centres."""
+    """Σ wᵢ ℓ(f(xᵢ) + b, yᵢ) / Σ wᵢ + penalty ‖f‖² in an orthonormal basis of the span of the centers."""
 
     def __init__(self, name, K, Kmm, Y, penalty, weights=None, intercept=False):
         values, vectors = np.linalg.eigh(Kmm)
@@ -85,8 +85,8 @@ class DenseRisk:
         full = np.einsum("ia,ikl,ib->akbl", self.features, weighted, self.features, optimize=True).reshape(p * t, p * t)
         return total, slopes, full + 2 * np.kron(np.diag(self.ridge), np.eye(t))
 
-    def minimise(self, steps=200):
-        """Predictions at the points, of the minimiser."""
+    def minimize(self, steps=200):
+        """Predictions at the points, of the minimizer."""
         theta = np.zeros((self.features.shape[1], self.Y.shape[1]))
         for _ in range(steps):
             value, slopes, hessian = self.derivatives(theta)
@@ -105,11 +105,11 @@ class DenseRisk:
         return np.sqrt(max(0.0, slopes.ravel() @ np.linalg.lstsq(hessian, slopes.ravel(), rcond=1e-15)[0]))
 
     def preconditioned(self, theta, Kmm, at):
-        """The norm of the gradient by the Hessian at the centres, with the mean curvature of the predictions `at`."""
+        """The norm of the gradient by the Hessian at the centers, with the mean curvature of the predictions `at`."""
         hessian = self.formula(self.features @ at, self.Y)[2]
         curvature = self.w @ np.einsum("ikk->i", hessian) / theta.shape[1]
         ones = np.ones((len(Kmm), len(theta) - self.basis.shape[1]))
-        centres = np.concatenate([Kmm @ self.basis, ones], 1)
+        centers = np.concatenate([Kmm @ self.basis, ones], 1)
         slopes = self.derivatives(theta)[1]
-        approximate = curvature * centres.T @ centres / len(Kmm) + 2 * np.diag(self.ridge)
+        approximate = curvature * centers.T @ centers / len(Kmm) + 2 * np.diag(self.ridge)
         return np.sqrt(np.vdot(slopes, np.linalg.solve(approximate, slopes)))

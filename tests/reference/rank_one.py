@@ -1,4 +1,4 @@
-"""Incremental Nyström KRLS by rank-one updates of a Cholesky factor, one centre at a time (Camoriano 2017, 4.1)."""
+"""Incremental Nyström KRLS by rank-one updates of a Cholesky factor, one center at a time (Camoriano 2017, 4.1)."""
 
 import numpy as np
 
@@ -20,7 +20,7 @@ def updated(R, x, sign):
 
 
 def incremental(K, Kmm, Y, penalty):
-    """Coefficients with the first 1, 2, ..., m centres."""
+    """Coefficients with the first 1, 2, ..., m centers."""
     n, m = K.shape
     R = np.zeros((0, 0))
     found = []

@@ -11,7 +11,7 @@ def objective(K, Kmm, Y, penalty, beta, intercept, weights=None):
 
 
 def nystrom(K, Kmm, Y, penalty, weights=None, intercept=False):
-    """The minimiser as a least-squares problem: √W [K 1] stacked on the root of the penalty."""
+    """The minimizer as a least-squares problem: √W [K 1] stacked on the root of the penalty."""
     w = np.ones(len(K)) if weights is None else weights
     root = np.sqrt(w / w.sum())[:, None]
     values, vectors = np.linalg.eigh(Kmm)

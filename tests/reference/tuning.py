@@ -1,4 +1,4 @@
-"""What tuning minimises, from the formulas with n × n matrices, dense and in float64; autograd differentiates it."""
+"""What tuning minimizes, from the formulas with n × n matrices, dense and in float64; autograd differentiates it."""
 
 import numpy as np
 import torch
@@ -54,7 +54,7 @@ class Dense:
         self.N = self.w.sum()
 
     def predict(self, fitted, asked, ridge):
-        """f at the rows `asked`, the minimiser of Σ w (f - y)² + ridge ‖f‖² over the rows `fitted`."""
+        """f at the rows `asked`, the minimizer of Σ w (f - y)² + ridge ‖f‖² over the rows `fitted`."""
         root = self.w[fitted].sqrt()[:, None]
         A = root * self.Q[fitted][:, fitted] * root.T + ridge * torch.eye(len(root), dtype=torch.float64)
         return self.Q[asked][:, fitted] @ (root * torch.linalg.solve(A, root * self.Y[fitted]))
@@ -153,7 +153,7 @@ def proposed(dense):
 
 
 def differentiate(objective, kernel, X, C, Y, penalty, weights=None):
-    """The value of a function of `Dense`, and its derivatives in the penalty, the parameters and the centres."""
+    """The value of a function of `Dense`, and its derivatives in the penalty, the parameters and the centers."""
     X, Y = (torch.as_tensor(a, dtype=torch.float64) for a in (X, Y))
     weights = None if weights is None else torch.as_tensor(weights, dtype=torch.float64).reshape(-1)
     C, penalty = (torch.tensor(np.asarray(a), dtype=torch.float64, requires_grad=True) for a in (C, penalty))

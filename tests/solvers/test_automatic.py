@@ -56,7 +56,7 @@ def test_more_work_never_costs_less(cost, grown):
     assert cost(problem(**{**base, **grown})) >= cost(problem(**base))
 
 
-def test_more_outputs_and_smaller_penalties_favour_the_direct_solver():
+def test_more_outputs_and_smaller_penalties_favor_the_direct_solver():
     def ratio(**more):
         case = problem(20_000, 500, **more)
         return choice.falkon_seconds(case, 100) / choice.direct_seconds(case)

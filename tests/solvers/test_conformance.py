@@ -129,7 +129,7 @@ def test_the_second_solve_on_a_state_makes_fewer_entries(name):
 
 
 @EVERY
-def test_starts_resumes_and_callbacks_are_honoured_or_refused(name):
+def test_starts_resumes_and_callbacks_are_honored_or_refused(name):
     K, dense, Y, _ = data(name, t=1)
     solver, traits = precise(name), SOLVERS[name].traits
     known = solver.solve(solver.prepare(K), Y, PENALTY)
@@ -268,7 +268,7 @@ def test_a_kernel_and_a_loss_from_outside_the_package_join():
     X = np.linspace(-2, 2, 200)[:, None]
     y = np.sin(X[:, 0])
     y[::20] += 30.0
-    model = gf.KernelRegressor(InverseQuadratic(1.5), loss=Huber(), penalty=1e-7, n_centers=30, random_state=0).fit(
+    model = gf.KernelRegressor(InverseQuadratic(1.5), loss=Huber(), penalty=1e-5, n_centers=30, random_state=0).fit(
         X, y
     )
-    assert np.abs(model.predict(X) - np.sin(X[:, 0])).max() < 0.2
+    assert np.median(np.abs(model.predict(X) - np.sin(X[:, 0]))) < 0.05  # the squared loss errs by more than one

@@ -93,17 +93,17 @@ def test_eigenpro_2_with_a_penalty_and_an_intercept(intercept):
     np.testing.assert_allclose(solution.record.objective, ridge.objective(K, K, Y, 1e-3, beta, offset), rtol=1e-4)
 
 
-@pytest.mark.parametrize("centres", [False, True])
-def test_float32(centres):
+@pytest.mark.parametrize("centers", [False, True])
+def test_float32(centers):
     X, C, Y = data(dtype=np.float32)
-    C = C if centres else None
+    C = C if centers else None
     solution = eigenpro(problem(X, C, Y), tolerance=1e-4, max_iterations=200)
     Z = X if C is None else C
     best = Y if C is None else descent.least_squares(oracle.dense(KERNEL, X, C), Y.astype(float))
     assert relative_error(predictions(solution, X, Z), best.astype(float)) <= 2e-3
 
 
-def test_more_centres_than_points_interpolate():
+def test_more_centers_than_points_interpolate():
     X, C, Y = data(n=60, p=150)
     solution = eigenpro(problem(X, C, Y), tolerance=1e-7, max_iterations=400, batch_size=20)
     assert relative_error(predictions(solution, X, C), Y) <= 1e-4
@@ -121,26 +121,26 @@ def test_the_inexact_projection_ends_near_the_exact_one():
     assert begun > 0.5
 
 
-def test_inexact_projections_do_not_move_the_end_of_a_penalised_descent():
+def test_inexact_projections_do_not_move_the_end_of_a_penalized_descent():
     X, C, Y = data(n=120, p=30)
     solution = eigenpro(problem(X, C, Y, 1e-2), projection="inexact", tolerance=1e-5, max_iterations=200, batch_size=40)
     K, Kmm = oracle.dense(KERNEL, X, C), oracle.dense(KERNEL, C, C)
     assert relative_error(predictions(solution, X, C), K @ ridge.nystrom(K, Kmm, Y, 1e-2)[0]) <= 1e-3
 
 
-@pytest.mark.parametrize("centres", [False, True])
-def test_outputs_do_not_know_of_each_other(centres):
+@pytest.mark.parametrize("centers", [False, True])
+def test_outputs_do_not_know_of_each_other(centers):
     X, C, Y = data(t=3)
-    C = C if centres else None
+    C = C if centers else None
     together = eigenpro(problem(X, C, Y), tolerance=0.0, max_iterations=5).coefficients
     alone = [eigenpro(problem(X, C, Y[:, [i]]), tolerance=0.0, max_iterations=5).coefficients for i in range(3)]
     np.testing.assert_allclose(together, torch.cat(alone, 1), rtol=1e-9, atol=1e-9 * float(together.abs().max()))
 
 
-@pytest.mark.parametrize("centres", [False, True])
-def test_the_seed_decides_every_bit(centres):
+@pytest.mark.parametrize("centers", [False, True])
+def test_the_seed_decides_every_bit(centers):
     X, C, Y = data()
-    C = C if centres else None
+    C = C if centers else None
     options = {"tolerance": 0.0, "max_iterations": 3, "batch_size": 40, "sample_size": 30}
     first, again, other = (eigenpro(problem(X, C, Y), random_state=seed, **options).coefficients for seed in (3, 3, 4))
     assert torch.equal(first, again)
@@ -158,7 +158,7 @@ def test_the_order_of_rows_does_not_matter_in_the_end():
 
 @pytest.mark.parametrize("projection", ["exact", "inexact"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_duplicate_centres_are_harmless(projection, dtype):
+def test_duplicate_centers_are_harmless(projection, dtype):
     X, C, Y = data(n=120, p=30, dtype=dtype)
     doubled = np.concatenate([C, C, C[:5]])
     solution = eigenpro(problem(X, doubled, Y), projection=projection, tolerance=1e-4, max_iterations=60, batch_size=40)
@@ -174,20 +174,20 @@ def test_points_that_contradict_each_other():
     assert relative_error(predictions(solution, X, twice), Y) <= 0.1  # between the two
 
 
-@pytest.mark.parametrize("centres", [False, True])
-def test_a_kernel_that_vanishes_gives_zero(centres):
+@pytest.mark.parametrize("centers", [False, True])
+def test_a_kernel_that_vanishes_gives_zero(centers):
     X, C, Y = data(n=20, p=5)
-    solution = eigenpro(problem(0 * X, 0 * C if centres else None, Y, kernel=gk.Linear()), max_iterations=3)
+    solution = eigenpro(problem(0 * X, 0 * C if centers else None, Y, kernel=gk.Linear()), max_iterations=3)
     assert (solution.coefficients == 0).all()
 
 
-@pytest.mark.parametrize("centres", [False, True])
-def test_a_linear_kernel_of_low_rank(centres):
+@pytest.mark.parametrize("centers", [False, True])
+def test_a_linear_kernel_of_low_rank(centers):
     X, C, _ = data()
     Y = X @ np.array([[1.0], [2.0], [-1.0]])
     kernel = gk.Linear()
-    solution = eigenpro(problem(X, C if centres else None, Y, kernel=kernel), tolerance=1e-7, max_iterations=200)
-    assert relative_error(predictions(solution, X, C if centres else X, kernel), Y) <= 1e-4
+    solution = eigenpro(problem(X, C if centers else None, Y, kernel=kernel), tolerance=1e-7, max_iterations=200)
+    assert relative_error(predictions(solution, X, C if centers else X, kernel), Y) <= 1e-4
 
 
 @settings(max_examples=20, deadline=None, derandomize=True)
@@ -196,35 +196,35 @@ def test_a_linear_kernel_of_low_rank(centres):
     scale=st.floats(-2, 2),
     size=st.floats(-3, 3),
     n=st.integers(1, 40),
-    centres=st.booleans(),
+    centers=st.booleans(),
     batch=st.integers(1, 40),
     sample=st.integers(1, 40),
     seed=st.integers(0, 5),
 )
-def test_steps_never_diverge(family, scale, size, n, centres, batch, sample, seed):
+def test_steps_never_diverge(family, scale, size, n, centers, batch, sample, seed):
     X, C, Y = data(n=n, p=12, d=2, t=1, seed=seed)
     kernel = 10.0**size * RADIAL[family](10.0**scale)
-    made = problem(X, C if centres else None, Y, kernel=kernel)
+    made = problem(X, C if centers else None, Y, kernel=kernel)
     solution = eigenpro(made, tolerance=0.0, max_iterations=8, batch_size=batch, sample_size=sample, random_state=seed)
-    found = predictions(solution, X, C if centres else X, kernel)
+    found = predictions(solution, X, C if centers else X, kernel)
     assert np.isfinite(found).all()
     assert np.linalg.norm(found - Y) <= 1.5 * np.linalg.norm(Y) + 1e-6
 
 
-@pytest.mark.parametrize("centres", [False, True])
-def test_a_start_at_the_answer_ends_at_once(centres):
+@pytest.mark.parametrize("centers", [False, True])
+def test_a_start_at_the_answer_ends_at_once(centers):
     X, C, Y = data()
-    C = C if centres else None
+    C = C if centers else None
     first = eigenpro(problem(X, C, Y), tolerance=1e-5, max_iterations=300)
     again = eigenpro(problem(X, C, Y), tolerance=1e-4, start=first.coefficients)
     assert first.record.iterations > 3
     assert again.record.iterations == 1
 
 
-@pytest.mark.parametrize("centres", [False, True])
-def test_the_callback_sees_the_model_and_can_stop(centres):
+@pytest.mark.parametrize("centers", [False, True])
+def test_the_callback_sees_the_model_and_can_stop(centers):
     X, C, Y = data()
-    C = C if centres else None
+    C = C if centers else None
     seen = []
 
     def callback(step):
@@ -249,10 +249,10 @@ def test_the_callback_sees_the_last_epoch_too():
     assert torch.equal(seen[-1], solution.coefficients)
 
 
-@pytest.mark.parametrize("centres", [False, True])
-def test_a_snapshot_is_resumed_bit_for_bit(centres):
+@pytest.mark.parametrize("centers", [False, True])
+def test_a_snapshot_is_resumed_bit_for_bit(centers):
     X, C, Y = data()
-    C = C if centres else None
+    C = C if centers else None
     options = {"tolerance": 0.0, "max_iterations": 6, "batch_size": 50}
     kept = []
     whole = eigenpro(problem(X, C, Y), keep=lambda take: kept.append(take()), **options)
@@ -360,7 +360,7 @@ def test_bad_problems_are_named():
         eigenpro(problem(X, C, Y, kernel=gk.Sigmoid()))
     with pytest.raises(ValueError, match="weights"):
         eigenpro(problem(X, None, Y, weights=np.ones(len(X))))
-    with pytest.raises(ValueError, match="rows and centres"):
+    with pytest.raises(ValueError, match="rows and centers"):
         eigenpro(problem(X[:0], C, Y[:0]))
     with pytest.raises(ValueError, match="batches"):
         eigenpro_stream(KERNEL, C, [])

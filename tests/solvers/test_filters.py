@@ -1,4 +1,4 @@
-"""Regularisers that stop early, against filters of a spectrum computed by eigendecomposition."""
+"""Regularizers that stop early, against filters of a spectrum computed by eigendecomposition."""
 
 import dataclasses
 import json
@@ -98,7 +98,7 @@ def test_with_all_points_as_centers_nytro_is_landweber():
 
 
 @pytest.mark.parametrize("name", ["nytro", "nu_one", "cg"])
-def test_many_iterations_on_a_penalised_problem_are_its_minimiser(name):
+def test_many_iterations_on_a_penalized_problem_are_its_minimizer(name):
     X, C, Y, _ = data()
     K = oracle.dense(KERNEL, X, C)
     beta, offset = ridge.nystrom(K, oracle.dense(KERNEL, C, C), Y, 0.05, intercept=True)

@@ -1,4 +1,4 @@
-"""Every solver of the penalised least-squares problem against the dense float64 minimiser."""
+"""Every solver of the penalized least-squares problem against the dense float64 minimizer."""
 
 import numpy as np
 import pytest
@@ -41,7 +41,7 @@ def tensors(*arrays):
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("penalty", [1e-2, 1e-5])
-def test_agrees_with_the_dense_minimiser(solver, kernel, intercept, weighted, penalty):
+def test_agrees_with_the_dense_minimizer(solver, kernel, intercept, weighted, penalty):
     X, C, Y, w = data()
     K, Kmm = oracle.dense(kernel, X, C), oracle.dense(kernel, C, C)
     beta, offset = ridge.nystrom(K, Kmm, Y, penalty, w if weighted else None, intercept)
@@ -106,7 +106,7 @@ def test_rows_of_no_weight_are_no_sample():
 
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_exact_agrees_with_the_dense_minimiser(intercept, weighted):
+def test_exact_agrees_with_the_dense_minimizer(intercept, weighted):
     X, _, Y, w = data(n=80)
     kernel = KERNELS[0]
     K = oracle.dense(kernel, X, X)
@@ -153,7 +153,7 @@ def test_float32_ends_at_the_float64_answer(solver, penalty):
 
 
 def test_jitter_does_not_act_as_a_penalty():
-    """Duplicate centres force jitter; the answer must not notice."""
+    """Duplicate centers force jitter; the answer must not notice."""
     X, C, Y, _ = data()
     doubled = np.concatenate([C, C])
     kernel = KERNELS[0]

@@ -33,7 +33,7 @@ CASES = [
 
 
 def data(coding, k, n=150, m=16, d=3, seed=0, dtype=np.float64):
-    """Points, centres, targets of k classes or outputs, weights."""
+    """Points, centers, targets of k classes or outputs, weights."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d)).astype(dtype)
     scores = np.sin(1.5 * X[:, :1] * np.arange(1, k + 1)) + X[:, 1:2] * np.linspace(-1, 1, k)
@@ -65,7 +65,7 @@ def test_agrees_with_dense_newton(name, coding, k, weighted, intercept):
     solution = newton(risk(X, C, Y, penalty, LOSSES[name], w, intercept), tolerance=1e-8)
     assert solution.record.converged, solution.record.message
     dense = DenseRisk(name, oracle.dense(KERNEL, X, C), oracle.dense(KERNEL, C, C), Y, penalty, w, intercept)
-    expected = dense.minimise()
+    expected = dense.minimize()
     found = predictions(solution, X, C)
     if name == "softmax":  # a constant added to all outputs changes no probability
         found, expected = (F - F.mean(1, keepdims=True) for F in (found, expected))
@@ -84,7 +84,7 @@ def test_the_gradient_falls_to_the_tolerance_and_the_objective_with_it(name, cod
     assert record.residuals[-1] <= 1e-6
     ratio = dense.preconditioned(theta, Kmm, theta) / dense.preconditioned(zero, Kmm, theta)
     assert ratio == pytest.approx(record.residuals[-1], rel=0.3)  # the factors may be those of the step before
-    assert dense.decrement(theta) <= 1e-5 * dense.decrement(zero)  # 16 centres make a rough preconditioner
+    assert dense.decrement(theta) <= 1e-5 * dense.decrement(zero)  # 16 centers make a rough preconditioner
     assert record.objective_history[-1] == pytest.approx(dense.derivatives(theta)[0], rel=1e-8)
     assert record.objective_history[0] > record.objective_history[-1]
     assert record.passes >= record.inner_iterations >= record.iterations
@@ -241,7 +241,7 @@ def test_one_point_and_one_class(name, coding, k, penalty, intercept):
 @pytest.mark.parametrize(
     ("name", "coding", "k"), [("logistic", Simplex, 2), ("softmax", OneHot, 3), ("robust", None, 1)]
 )
-def test_duplicate_centres_change_nothing(name, coding, k):
+def test_duplicate_centers_change_nothing(name, coding, k):
     X, C, Y, _ = data(coding, k)
     doubled = np.concatenate([C, C])
     once = newton(risk(X, C, Y, 1e-5, LOSSES[name], None, True), tolerance=1e-8)
@@ -251,11 +251,11 @@ def test_duplicate_centres_change_nothing(name, coding, k):
     assert relative_error(predictions(twice, X, doubled), predictions(once, X, C)) <= 1e-6
 
 
-def test_all_points_as_centres():
+def test_all_points_as_centers():
     X, _, Y, w = data(Simplex, 2, n=90)
     solution = newton(risk(X, X, Y, 1e-4, Logistic(), w, True), tolerance=1e-9)
     K = oracle.dense(KERNEL, X, X)
-    expected = DenseRisk("logistic", K, K, Y, 1e-4, w, True).minimise()
+    expected = DenseRisk("logistic", K, K, Y, 1e-4, w, True).minimize()
     assert relative_error(predictions(solution, X, X), expected) <= 1e-6
 
 

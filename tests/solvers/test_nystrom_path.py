@@ -173,12 +173,12 @@ def test_duplicate_centers_add_nothing():
     assert gap(found, K @ beta) <= 1e-6
 
 
-def test_penalties_too_small_for_a_factorisation_are_solved_all_the_same():
+def test_penalties_too_small_for_a_factorization_are_solved_all_the_same():
     X, C, Y, _ = data(m=20)
     doubled = np.concatenate([C, C])
     path = nystrom_path(problem_of(X, doubled, Y, kernel=gk.Linear(1.0)), sizes=[2, 3, 40], penalties=[1e-300, 1e-12])
     assert np.isfinite(path.errors).all()
-    np.testing.assert_allclose(path.errors[1:], path.errors[1, 0], rtol=1e-5)  # three centres span three features
+    np.testing.assert_allclose(path.errors[1:], path.errors[1, 0], rtol=1e-5)  # three centers span three features
     assert abs(path.errors[0, 0] - path.errors[1, 0]) > 0.1  # two do not
 
 

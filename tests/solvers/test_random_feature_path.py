@@ -143,7 +143,7 @@ def test_the_path_is_chosen_from_and_drawn():
 
 def test_what_does_not_go_together_is_named():
     X, Y, _ = data()
-    with pytest.raises(ValueError, match="has centres, not features"):
+    with pytest.raises(ValueError, match="has centers, not features"):
         random_feature_path(posed(gf.KernelMatrix("gaussian", X, X[:20]), Y))
     with pytest.raises(ValueError, match="has features for columns"):
         exact(posed(gf.KernelMatrix(gf.kernels.Fourier(), X), Y, 1e-3))

@@ -1,4 +1,4 @@
-"""Stochastic gradients against a plain loop, against the minimisers they go to, and the ways they stop."""
+"""Stochastic gradients against a plain loop, against the minimizers they go to, and the ways they stop."""
 
 import dataclasses
 
@@ -57,7 +57,7 @@ class Place:
         if where == "points":
             K = oracle.dense(KERNEL, X, X)
             self.K, self.Phi = K, reference.features(K)
-        elif where == "centres":
+        elif where == "centers":
             self.C = X[:12].copy()
             self.K = oracle.dense(KERNEL, X, self.C)
             values, vectors = np.linalg.eigh(oracle.dense(KERNEL, self.C, self.C) + 1e-10 * np.eye(12))  # the jitter
@@ -82,7 +82,7 @@ def engine(request, monkeypatch):
 
 
 @pytest.mark.parametrize(("name", "k"), CASES)
-@pytest.mark.parametrize("where", ["points", "centres", "features"])
+@pytest.mark.parametrize("where", ["points", "centers", "features"])
 def test_agrees_with_a_plain_loop(engine, name, k, where):
     X, Y = data(name, k)
     place = Place(where, X)
@@ -136,7 +136,7 @@ def risk_of(F, Y, name, penalty, norms, **how):
     return FORMULAS[name](F, Y, **how)[0].mean() + penalty * norms
 
 
-@pytest.mark.parametrize("where", ["points", "centres", "features"])
+@pytest.mark.parametrize("where", ["points", "centers", "features"])
 def test_goes_to_the_ridge_solution(where):
     X, Y = data(n=200)
     place, penalty = Place(where, X), 0.02
@@ -219,7 +219,7 @@ def test_the_same_seed_gives_the_same_bits():
     assert not torch.equal(first.coefficients, other.coefficients)
 
 
-@pytest.mark.parametrize("where", ["points", "centres", "features"])
+@pytest.mark.parametrize("where", ["points", "centers", "features"])
 def test_a_resumed_solve_ends_with_the_same_bits(where):
     X, Y = data(n=300)
     place, rule = Place(where, X), Rule(max_iterations=6)
@@ -406,7 +406,7 @@ def test_bad_problems_are_named():
         sgd(problem_of(X, None, Y, Squared()), two_epochs(), step=[0.1, 0.2])
     with pytest.raises(ValueError, match="positive definite"):
         sgd(problem_of(X, None, Y, Squared(), kernel=gk.Sigmoid()))
-    with pytest.raises(ValueError, match="rows and centres"):
+    with pytest.raises(ValueError, match="rows and centers"):
         sgd(problem_of(X, X[:0].copy(), Y, Squared()))
     weights = (np.arange(70) == 0).astype(float)
     with pytest.raises(ValueError, match="held out"):

@@ -93,7 +93,7 @@ def formula(name, problem):
 
 
 def flat(gradient):
-    """All derivatives by name; none in centres that are sparse."""
+    """All derivatives by name; none in centers that are sparse."""
     centers = {} if gradient.centers is None else {"centers": gradient.centers}
     return {"penalty": np.asarray(gradient.penalty), **centers, **gradient.parameters}
 
@@ -137,7 +137,7 @@ def test_the_shortcut_of_leave_one_out_is_a_refit_without_each_row():
 @pytest.mark.parametrize("kernel", ["gaussian", "matern32", "sum"])
 @pytest.mark.parametrize("weighted", [False, True], ids=["even", "weighted"])
 def test_every_point_a_center(name, kernel, weighted):
-    """Then K̃ is K, which no move of a centre brings nearer: all derivatives in the centres vanish."""
+    """Then K̃ is K, which no move of a center brings nearer: all derivatives in the centers vanish."""
     X, _, Y, w = data(outputs=2)
     k, w = KERNELS[kernel](lambda features: np.linspace(1.0, 1.4, features)), w + 0.2 if weighted else None
     problem = pose(k, X, None, Y, w)
@@ -364,7 +364,7 @@ def test_a_kernel_and_a_penalty_of_the_same_factor_predict_the_same(factor, pena
         assert factor * scaled.gradient.penalty == pytest.approx(plain.gradient.penalty, rel=1e-6)
 
 
-# On the way to the optimiser.
+# On the way to the optimizer.
 
 
 @every_objective

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 ROWS, CENTERS, FEATURES = 50, 5, 3
 EXACT = gt.Exact()
-# Between centres all have eigenvalues near one: of the jitter on their diagonal, 1e-10, the solves keep a hundredth.
+# Between centers all have eigenvalues near one: of the jitter on their diagonal, 1e-10, the solves keep a hundredth.
 KERNELS = {"gaussian": gk.Gaussian([0.9, 1.2, 1.6]), "sum": 1.3 * gk.Matern(1.5, nu=2.5) + gk.Linear(2.0)}
 CRITERIA = [gt.GCV(), gt.ComplexityRegularization(0.6), gt.SGPR(), gt.SGPR(amplitude=True), gt.Proposed()]
 VALIDATION = [gt.HoldOut(0.3), gt.KFold(4)]
@@ -56,7 +56,7 @@ class Only(gt.Criterion):
 
 
 def flat(gradient):
-    """Derivatives in the penalty, in all parameters of the kernel together and, unless sparse, in the centres."""
+    """Derivatives in the penalty, in all parameters of the kernel together and, unless sparse, in the centers."""
     kernel = np.concatenate([np.ravel(gradient.parameters[name]) for name in sorted(gradient.parameters)])
     centers = {} if gradient.centers is None else {"centers": gradient.centers}
     return {"penalty": np.asarray(gradient.penalty), "kernel": kernel, **centers}

@@ -412,18 +412,18 @@ def test_bounds_hold(sign, optimizer):
 
 
 HARD = {
-    "centres twice": {"C": X[[0, 1, 2] * 2]},
+    "centers twice": {"C": X[[0, 1, 2] * 2]},
     "one place": {"X": np.ones((20, 2)), "C": np.ones((3, 2))},
     "huge scale": {"kernel": gk.Gaussian(1e8)},
     "tiny scale": {"kernel": gk.Gaussian(1e-8)},
-    "centres far away": {"kernel": gk.Gaussian(1e-3), "C": X[:5] + 10},
+    "centers far away": {"kernel": gk.Gaussian(1e-3), "C": X[:5] + 10},
     "target zero": {"Y": np.zeros_like(Y)},
     "target constant": {"Y": np.ones_like(Y)},
     "target in the span": {"Y": np.exp(-((X - X[:1]) ** 2).sum(1, keepdims=True) / 2)},
     "no penalty": {"penalty": 0.0},
     "huge penalty": {"penalty": 1e6},
     "one center": {"C": X[:1]},
-    "more centres than rows": {"X": X[:6], "Y": Y[:6], "C": X[:9]},
+    "more centers than rows": {"X": X[:6], "Y": Y[:6], "C": X[:9]},
     "one row": {"X": X[:1], "Y": Y[:1], "C": X[:3]},
     "one row of weight": {"weights": np.eye(20)[7]},
     "indefinite kernel": {"kernel": gk.Sigmoid(1.0)},

@@ -1,4 +1,4 @@
-"""Centres: rules that choose the points at which a kernel model has its coefficients."""
+"""Centers: rules that choose the points at which a kernel model has its coefficients."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 Rule = Callable[..., AnyPoints]
-_ROWS_SEEN = 4  # for each centre, to see whether there are more distinct rows than centres
+_ROWS_SEEN = 4  # for each center, to see whether there are more distinct rows than centers
 _SAMPLED, _SAMPLED_PER_CENTER = 100_000, 20  # rows of a source in memory, the larger of both
 
 RULES: dict[str, Rule] = {"uniform": uniform, "kmeans": kmeans, "leverage": leverage, "pivoted": pivoted}
@@ -51,11 +51,11 @@ def select(
     random: np.random.Generator,
     memory_budget: int | None = None,
 ) -> AnyPoints:
-    """Choose centres by a rule, or take those given; they come as X does: in its kind, type and device.
+    """Choose centers by a rule, or take those given; they come as X does: in its kind, type and device.
 
     A named rule returns all distinct rows of positive weight, sorted, if there are no more than `count`. Rows that a
     rule chose twice are kept once. Of a Source, which is read once, a named rule sees as many rows as it has use for,
-    drawn by weight; the centres are an array.
+    drawn by weight; the centers are an array.
 
     Parameters
     ----------
@@ -64,9 +64,9 @@ def select(
     X : array, tensor, CSR or Source of shape (n, d)
         As `gyrfalcon.arrays.as_points` returns it.
     count : int
-        How many centres at most; points that are given are taken as they are.
+        How many centers at most; points that are given are taken as they are.
     weights : array of shape (n,), optional
-        Not negative. A row of weight two is like two rows; one of weight zero never becomes a centre.
+        Not negative. A row of weight two is like two rows; one of weight zero never becomes a center.
     penalty : float
     random : numpy.random.Generator
     memory_budget : int, optional

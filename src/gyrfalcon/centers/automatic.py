@@ -2,15 +2,15 @@ from __future__ import annotations
 
 import math
 
-_ALL = 1000  # rows up to which all are centres
+_ALL = 1000  # rows up to which all are centers
 _MOST = 10_000
-_ENTRIES = 3_000_000_000  # of K, that a fit may go through in each pass; 1,000 centres are taken in any case
+_ENTRIES = 3_000_000_000  # of K, that a fit may go through in each pass; 1,000 centers are taken in any case
 _BUFFERS = 3  # matrices of shape (m, m) in float64 that a solver holds
 _BLOCK_ROWS = 1024  # rows of K that exist at once
 
 
 def automatic_count(n: int, itemsize: int, memory_budget: int, outputs: int = 1) -> int:
-    """How many centres to choose among n rows: all up to 1,000, then 10 √(n · outputs), at most 10,000 or what fits.
+    """How many centers to choose among n rows: all up to 1,000, then 10 √(n · outputs), at most 10,000 or what fits.
 
     Beyond 400,000 rows the number falls again, down to 1,000, so that a pass over the data stays affordable.
 
@@ -22,7 +22,7 @@ def automatic_count(n: int, itemsize: int, memory_budget: int, outputs: int = 1)
     memory_budget : int
         Bytes for three m × m matrices in float64 and a block of K.
     outputs : int
-        Columns of the targets: many functions need more centres than one does.
+        Columns of the targets: many functions need more centers than one does.
 
     Examples
     --------

@@ -32,7 +32,7 @@ def kmeans(
     """Means of clusters: Lloyd's iterations on a sample, started from rows drawn far from those before them.
 
     The distance is ‖(x - c) / length_scale‖ for a kernel with length scales, Euclid's otherwise. A sample has at most
-    100 rows per centre, and there are ten iterations at most. Equal rows give one centre, so there may be fewer.
+    100 rows per center, and there are ten iterations at most. Equal rows give one center, so there may be fewer.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ class _Metric:
         return (self._scaled(points) / self.unit).to(self.dtype).to(self.device)
 
     def nearest(self, centers: Tensor) -> tuple[Array, Array]:
-        """For each point of the sample the nearest centre and its squared distance."""
+        """For each point of the sample the nearest center and its squared distance."""
         labels = torch.empty(len(self.points), dtype=torch.int64, device=self.device)
         squared = torch.empty(len(self.points), dtype=self.dtype, device=self.device)
         half = centers.square().sum(1) / 2

@@ -25,10 +25,10 @@ from .rows import (
 
 _STEP = 4.0  # the penalty is divided by it from level to level
 _OVERSAMPLING = 6.0  # size of a dictionary over the sum of all scores
-_SMALLEST, _LARGEST = 200, 1000  # dictionaries; between these they have two rows per centre at most
+_SMALLEST, _LARGEST = 200, 1000  # dictionaries; between these they have two rows per center at most
 _CANDIDATES = 3  # times the largest dictionary: rows scored at a level
-_FEWEST = 1000  # candidates, however few centres are wanted
-_FINAL_CANDIDATES = 10  # times count: rows that the centres are drawn from
+_FEWEST = 1000  # candidates, however few centers are wanted
+_FINAL_CANDIDATES = 10  # times count: rows that the centers are drawn from
 
 
 def leverage(
@@ -54,7 +54,7 @@ def leverage(
     count : int
     weights : array of shape (n,), optional
     penalty : float
-        As in the least-squares problem that the centres are for.
+        As in the least-squares problem that the centers are for.
     random : numpy.random.Generator
     memory_budget : int, optional
         Bytes for kernel blocks; 1 GB if not given.
@@ -86,7 +86,7 @@ def leverage_scores(
     """Some rows of X, their approximate ridge leverage scores, and with what probability each came to be among them.
 
     Bottom up [1]_: a few weighted rows, the dictionary, give the scores for a large penalty; rows drawn by those scores
-    make the dictionary for half the penalty, and so on. All rows are scored if there are at most ten per centre,
+    make the dictionary for half the penalty, and so on. All rows are scored if there are at most ten per center,
     otherwise about as many, drawn by weight. A dictionary has about 1000 rows at most, so the work is bounded whatever
     the effective dimension; scores are too large where that is too few.
 

@@ -36,12 +36,12 @@ def pivoted(
     random: np.random.Generator,
     memory_budget: int | None = None,
 ) -> AnyPoints:
-    """Pivots of a randomly pivoted Cholesky factorisation of K = k(X, X), in the order they were drawn.
+    """Pivots of a randomly pivoted Cholesky factorization of K = k(X, X), in the order they were drawn.
 
     A row is drawn in proportion to its weight times what is left of its diagonal entry, k(x, x) - ‖F x‖², where FᵀF is
-    the factorisation so far. Proposals come in blocks and are thinned by rejection, so that the pivots have the same
+    the factorization so far. Proposals come in blocks and are thinned by rejection, so that the pivots have the same
     distribution as if drawn one by one [1]_. There are fewer when nothing is left of K. The factor is that of a
-    sample of at most 20 rows per centre.
+    sample of at most 20 rows per center.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Rows: which may become centres, how they are drawn and how they are taken out of X."""
+"""Rows: which may become centers, how they are drawn and how they are taken out of X."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def eligible(X: AnyPoints, weights: Array | None) -> tuple[Array, Array]:
         raise ValueError("weights must be finite and not negative: drop the rows that have none")
     rows = np.flatnonzero(weights)
     if len(rows) == 0:
-        raise ValueError(f"X has {n} rows and none of positive weight: there is nothing to choose centres from")
+        raise ValueError(f"X has {n} rows and none of positive weight: there is nothing to choose centers from")
     return rows, weights[rows]
 
 

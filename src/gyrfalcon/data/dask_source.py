@@ -102,7 +102,7 @@ class DaskSource(Source):
         }
 
     def task_rows(self) -> int:
-        """Up to how many rows neighbours are joined: near 64 MB and no more than 131,072."""
+        """Up to how many rows neighbors are joined: near 64 MB and no more than 131,072."""
         return max(1, min(CHUNK_ROWS, TASK_BYTES // max(1, self.shape[1] * self.dtype.itemsize)))
 
     def _joined(self, blocks: Sequence[Any], counts: Sequence[int]) -> list[Part]:
@@ -218,7 +218,7 @@ def _vectors_in_graphs() -> Any:
 
 
 def grouped(counts: Sequence[int], most: int) -> list[list[int]]:
-    """Numbers of neighbours whose rows are at most so many together, or one that has more; empty ones are left out.
+    """Numbers of neighbors whose rows are at most so many together, or one that has more; empty ones are left out.
 
     >>> grouped([3, 0, 4, 9, 2, 2], 8)
     [[0, 2], [3], [4, 5]]

@@ -107,8 +107,8 @@ def _trips(random: np.random.Generator) -> dict[str, Array]:
     distance = 0.3 + np.abs(pickup - dropoff).sum(1) * random.lognormal(0.1, 0.1, CHUNK)
     rain = np.where(random.random(CHUNK) < 0.15, random.exponential(3.0, CHUNK), 0.0)
     rush = np.exp(-((hour - 8.5) ** 2) / 4) + 1.2 * np.exp(-((hour - 17.5) ** 2) / 6)
-    centre = np.exp(-((pickup**2).sum(1) + (dropoff**2).sum(1)) / 50)
-    speed = 32 / (1 + np.where(weekday < 5, rush, 0.3 * rush) * (0.3 + centre) + 0.05 * rain) + 8 * np.tanh(
+    center = np.exp(-((pickup**2).sum(1) + (dropoff**2).sum(1)) / 50)
+    speed = 32 / (1 + np.where(weekday < 5, rush, 0.3 * rush) * (0.3 + center) + 0.05 * rain) + 8 * np.tanh(
         distance / 10
     )
     minutes = 1.5 + 60 * distance / speed

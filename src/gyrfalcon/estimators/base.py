@@ -112,7 +112,7 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
     def fit_stream(self, batches: Iterable[tuple[Any, Any]], *, first_rows: int = 5000) -> Self:
         """Fit to batches (X, y) that come once and are not kept, such as data that are augmented on the way.
 
-        `fit` is called with the first rows: they decide the kernel, the centres, the classes and a first model. Every
+        `fit` is called with the first rows: they decide the kernel, the centers, the classes and a first model. Every
         batch after them is one step of EigenPro, and the average of what it goes through is the model. For the squared
         loss; the intercept stays that of the first rows.
 
@@ -396,7 +396,7 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
         self.intercept_ = float(intercept) if intercept.ndim == 0 else intercept
         columns = self.coefficients_.reshape(len(self.coefficients_), -1).shape[1]
         if self.centers_.shape != (len(self.coefficients_), self.n_features_in_) or intercept.size != columns:
-            raise ValueError("the centres, coefficients and intercept do not fit together")
+            raise ValueError("the centers, coefficients and intercept do not fit together")
 
     def _describe_parameter(self, name: str, value: Any) -> Any:
         if isinstance(value, Solver):

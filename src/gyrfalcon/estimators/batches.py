@@ -48,7 +48,7 @@ def fit_batches(estimator: Any, batches: Iterable[tuple[Any, Any]], first_rows: 
             memory_budget=estimator.memory_budget,
         )
     estimator.coefficients_ = (solution.coefficients.cpu().numpy() * unit).reshape(coefficients.shape)
-    reason = f"kernel, centres and a first model come from the first {_rows(X)} rows"
+    reason = f"kernel, centers and a first model come from the first {_rows(X)} rows"
     estimator.record_ = dataclasses.replace(solution.record, reason=reason)
     estimator.n_iter_ = solution.record.iterations
     estimator._evidence, estimator._posterior = {}, None  # they were those of the first rows

@@ -1,4 +1,4 @@
-"""What a fit chooses before it solves: kernel, penalty and centres, each as the estimator's parameters say."""
+"""What a fit chooses before it solves: kernel, penalty and centers, each as the estimator's parameters say."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ SMALL = 5000  # rows that are always searched for repetitions
 
 
 class Choices:
-    """Makes the choices of one fit, in the order in which they draw random numbers: kernel and penalty, then centres.
+    """Makes the choices of one fit, in the order in which they draw random numbers: kernel and penalty, then centers.
 
     What a checkpoint holds of them is taken from there, with the state of the random numbers that it left.
 
@@ -67,7 +67,7 @@ class Choices:
         self.data = self._sampled(data, also)
 
     def _sampled(self, data: Data, also: Array | None) -> Data:
-        """All rows, or those of a source that one pass brings into memory: length scales, tuning, centres and the
+        """All rows, or those of a source that one pass brings into memory: length scales, tuning, centers and the
         solver's preconditioner are made from them."""
         source = data.points
         if not isinstance(source, Source):
@@ -152,7 +152,7 @@ class Choices:
         return self._count_of(self.data.points, self.data.Y.shape[1])
 
     def _count_of(self, points: AnyPoints, outputs: int) -> int:
-        """How many centres there are to be."""
+        """How many centers there are to be."""
         wish = self.settings.centers
         if not isinstance(wish, str) and not callable(wish):
             return int(np.shape(wish)[0]) if np.ndim(wish) == 2 else int(wish.shape[0])
@@ -161,7 +161,7 @@ class Choices:
         return center_rules.automatic_count(self._rows, torch_dtype(points).itemsize, self.budget, outputs)
 
     def centers(self, kernel: Kernel, penalty: float) -> tuple[AnyPoints, Array | None]:
-        """The centres and, if they are all the distinct rows, which of them each row is (-1: it has no weight)."""
+        """The centers and, if they are all the distinct rows, which of them each row is (-1: it has no weight)."""
         wish, points, weights = self.settings.centers, self.data.points, self.data.weights
         count = self._count()
         few = self._rows == points.shape[0] <= max(2 * count, SMALL)

@@ -34,8 +34,8 @@ def _has_probabilities(classifier: KernelClassifier) -> bool:
 class KernelClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]
     """Kernel classification at any scale: classes are coded as vectors, which f is fitted to.
 
-    Minimises Σᵢ wᵢ ℓ(f(xᵢ) + b, code of yᵢ) / Σᵢ wᵢ + penalty ‖f‖² with f a combination of kernels at `n_centers`
-    centres, and predicts the class whose code is nearest.
+    Minimizes Σᵢ wᵢ ℓ(f(xᵢ) + b, code of yᵢ) / Σᵢ wᵢ + penalty ‖f‖² with f a combination of kernels at `n_centers`
+    centers, and predicts the class whose code is nearest.
 
     Parameters
     ----------

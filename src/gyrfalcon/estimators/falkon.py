@@ -73,7 +73,7 @@ device, random_state, verbose
 
 
 class LogisticFalkon(KernelClassifier):
-    """Falkon for the logistic loss (Marteau-Ferey, Bach, Rudi 2019): approximate Newton steps on Nyström centres.
+    """Falkon for the logistic loss (Marteau-Ferey, Bach, Rudi 2019): approximate Newton steps on Nyström centers.
 
     `KernelClassifier` with loss="logistic", solver="newton" and no intercept; softmax for more than two classes.
 

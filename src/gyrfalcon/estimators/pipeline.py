@@ -1,4 +1,4 @@
-"""From checked data to a fitted function: choose kernel, penalty and centres, then solve. Knows no estimators."""
+"""From checked data to a fitted function: choose kernel, penalty and centers, then solve. Knows no estimators."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Validation:
 
 @dataclass(frozen=True)
 class Known:
-    """Kernel, centres, penalty and coefficients of an earlier fit, to begin from."""
+    """Kernel, centers, penalty and coefficients of an earlier fit, to begin from."""
 
     kernel: Kernel
     centers: AnyPoints
@@ -128,7 +128,7 @@ def fit_function(
     beginning : Beginning
         Seeds, the memory budget and the checkpoint.
     known : Known, optional
-        An earlier fit to go on from, with its kernel and centres.
+        An earlier fit to go on from, with its kernel and centers.
     validation : Validation, optional
         Rows to judge iterates by.
     notify : callable (Solver, Chosen) -> Notify, optional
@@ -146,9 +146,10 @@ def fit_function(
         also = None if validation is None else validation.rows
         choices = Choices(settings, Data(points, Y, weights), loss, beginning, also=also)
         learned = choices.kernel_and_noise()
-        tuning, kernel, penalty = learned.trace, learned.kernel, learned.noise / total
-        unpenalised = settings.solver is not None and not settings.solver.traits.needs_penalty
-        if isinstance(settings.penalty, str) and (unpenalised or not loss.smooth):
+        kernel, penalty = learned.kernel, learned.noise / total
+        tuning = learned.trace.in_units_of(total) if isinstance(learned.trace, Trace) else learned.trace
+        unpenalized = settings.solver is not None and not settings.solver.traits.needs_penalty
+        if isinstance(settings.penalty, str) and (unpenalized or not loss.smooth):
             penalty = 0.0
         if learned.centers is None:
             C, group = choices.centers(kernel, penalty)
@@ -251,7 +252,7 @@ def _pose(
     targets: Targets,
     budget: int,
 ) -> LeastSquares | Risk:
-    """The problem that the solver gets; with one row for each centre where all distinct rows are centres."""
+    """The problem that the solver gets; with one row for each center where all distinct rows are centers."""
     floor: Any = 0.0
     symmetric = False
     if group is not None and isinstance(targets.loss, Squared):
@@ -262,7 +263,7 @@ def _pose(
     if weights is not None and weights.min() == weights.max():
         weights = None
     if weights is not None and isinstance(settings.solver, EigenPro):
-        symmetric = False  # it weighs rows beside their centres
+        symmetric = False  # it weighs rows beside their centers
     dtype, device = torch_dtype(points), device_of(points)
     target_columns = torch.from_numpy(np.ascontiguousarray(Y)).to(device, dtype)
     w = None if weights is None else torch.from_numpy(weights / weights.max())[:, None].to(device, dtype)

@@ -14,7 +14,7 @@ _BLOCK = 64 << 20  # bytes of k(x, C) looked at together
 
 
 class Posterior:
-    """The variance of f(x) under a Gaussian process with prior k, seen through the centres, noise = penalty·Σw.
+    """The variance of f(x) under a Gaussian process with prior k, seen through the centers, noise = penalty·Σw.
 
     In units of the prior variance, with TᵀT = k(C, C), u = T⁻ᵀ k(C, x) and AᵀA = ZᵀWZ/Σw + penalty·I, Z = K T⁻¹, it is
     k(x, x) - ‖u‖² + penalty·‖A⁻ᵀu‖².

@@ -32,7 +32,7 @@ LOSSES: dict[str, Loss] = {loss.name: loss for loss in (Absolute(), Robust(), Sq
 class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # type: ignore[misc]
     """Kernel ridge regression at any scale: min over f, b of Σᵢ wᵢ ℓ(f(xᵢ) + b, yᵢ) / Σᵢ wᵢ + penalty ‖f‖².
 
-    f is a combination of kernels at `n_centers` centres (Nyström). With the defaults there is nothing to scale and
+    f is a combination of kernels at `n_centers` centers (Nyström). With the defaults there is nothing to scale and
     nothing to set: features are scaled by their spread, and small data are solved exactly.
 
     Parameters
@@ -47,7 +47,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
         "auto" is tuned; without tuning it is 0.01 over the sum of the weights: for a Gaussian process, noise of a
         hundredth of the variance.
     centers : str, array or callable
-        "uniform", "kmeans", "leverage" or "pivoted"; the centres themselves; or a rule of your own.
+        "uniform", "kmeans", "leverage" or "pivoted"; the centers themselves; or a rule of your own.
     n_centers : "auto" or int
     loss : "squared", "robust", "absolute" or one of `gyrfalcon.losses`
         "robust" is log cosh, which grows like the absolute error; `losses.Quantile(0.9)` fits a quantile.
@@ -57,7 +57,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
         settings of their own they are values of `gyrfalcon.solvers`, such as `Falkon(tolerance=1e-5)`. The last five
         are regularized by when they stop, on rows they hold out, and take a penalty of "auto" for none.
     fit_intercept : bool
-        Whether to fit b, which is not penalised.
+        Whether to fit b, which is not penalized.
     early_stopping : bool or EarlyStopping
         Whether to stop an iterative solver when the error on validation data no longer falls: a share of the rows set
         aside, or what `fit` is given as X_val and y_val. It is a root mean square, or the mean of a loss that is not
@@ -232,7 +232,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
         return read_targets(y, rows=rows)
 
     def _keep_evidence(self, fitted: Fitted) -> None:
-        """What the posterior needs: the moments of the features, or the weights alone where the points are the centres,
+        """What the posterior needs: the moments of the features, or the weights alone where the points are the centers,
         and by output the noise, which is the objective at its minimum.
         """
         self._evidence, self._posterior = {}, None

@@ -131,7 +131,7 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         >>> X = torch.linspace(-3, 3, 500, dtype=torch.float64)[:, None]
         >>> features = gf.RandomFeatures("gaussian", 100, length_scale=1.0, random_state=0).fit(X)
         >>> Z = features.matrix(X)
-        >>> solution = gf.solvers.direct(gf.solvers.LeastSquares(Z, torch.sin(X), penalty=1e-8))
+        >>> solution = gf.solvers.solve(gf.solvers.LeastSquares(Z, torch.sin(X), penalty=1e-8), "direct")
         >>> bool((Z @ solution.coefficients - torch.sin(X)).abs().max() < 0.01)
         True
         """

@@ -1,4 +1,4 @@
-"""Squared distances that keep their digits: centred, by differences where few features make that cheap, and by
+"""Squared distances that keep their digits: centerd, by differences where few features make that cheap, and by
 differences again wherever |x|² + |c|² - 2⟨x, c⟩ cancels."""
 
 from __future__ import annotations

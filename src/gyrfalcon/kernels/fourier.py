@@ -13,7 +13,7 @@ from .native import NativeForm
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Fourier(DotKernel):
-    """A wave in place of a centre, φ(x, w) = a·(cos⟨x, w⟩ + sin⟨x, w⟩): the columns of K are features of the points.
+    """A wave in place of a center, φ(x, w) = a·(cos⟨x, w⟩ + sin⟨x, w⟩): the columns of K are features of the points.
 
     With frequencies w from a symmetric distribution, E[φ(x, w) φ(y, w)] = a²·E[cos⟨x - y, w⟩], which is a
     shift-invariant kernel; w and -w together give what a cosine and a sine give. It is no kernel itself: as with other

@@ -93,7 +93,7 @@ def conjugate_gradients(
     resume: CGState | None = None,
     keep: Callable[[CGState], None] | None = None,
 ) -> CGResult:
-    """Solve A x = b for each column of b, A symmetric and positive definite: minimise xᵀA x - 2 bᵀx.
+    """Solve A x = b for each column of b, A symmetric and positive definite: minimize xᵀA x - 2 bᵀx.
 
     A column stops when its residual falls to `tolerance` times the norm of b, or in a direction of no positive
     curvature, which only rounding can cause. The operator is applied to all columns that have not stopped together, so
@@ -103,7 +103,7 @@ def conjugate_gradients(
     and a column whose value has not fallen since the last time stops, as does one whose value rises: rounding has taken
     over. Of the iterates looked at in this way, and the last, the best is returned.
 
-    If `values_at_zero` are given, what is minimised is those plus xᵀA x - 2 bᵀx, of which the minimum is positive, and
+    If `values_at_zero` are given, what is minimized is those plus xᵀA x - 2 bᵀx, of which the minimum is positive, and
     a column stops when the value is expected, three times in a row, to fall by less than `tolerance` times itself in
     all iterations to come. If A is near the identity the square of the residual tells that at once.
 

@@ -18,7 +18,7 @@ def top_eigensystem(
     """The `count` largest eigenvalues, falling, and orthonormal eigenvectors as columns, in float64.
 
     A block of random columns is multiplied again and again, each product is made orthogonal to those before it, and the
-    matrix is diagonalised in the space they span (block Lanczos, fully reorthogonalised). Eigenvalues are never too
+    matrix is diagonalized in the space they span (block Lanczos, fully reorthogonalised). Eigenvalues are never too
     large. Good for preconditioners: those that are well apart have many digits, those that crowd at the end have few.
 
     Parameters

@@ -13,7 +13,7 @@ from .base import ResidualLoss
 
 @dataclass(frozen=True)
 class Absolute(ResidualLoss):
-    """ℓ(f, y) = Σₖ abs(fₖ - yₖ), which medians minimise; with slope zero at zero.
+    """ℓ(f, y) = Σₖ abs(fₖ - yₖ), which medians minimize; with slope zero at zero.
 
     >>> import torch, gyrfalcon.losses as gl
     >>> gl.Absolute().value(torch.tensor([[3.0, 1.0]]), torch.tensor([[1.0, 2.0]]))

@@ -13,7 +13,7 @@ from .base import ResidualLoss
 
 @dataclass(frozen=True)
 class Quantile(ResidualLoss):
-    """ℓ(f, y) = Σₖ max(level·(yₖ - fₖ), (1 - level)·(fₖ - yₖ)), which the quantile of that level minimises.
+    """ℓ(f, y) = Σₖ max(level·(yₖ - fₖ), (1 - level)·(fₖ - yₖ)), which the quantile of that level minimizes.
 
     Parameters
     ----------

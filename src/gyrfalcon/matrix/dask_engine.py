@@ -25,7 +25,7 @@ FAN_IN = 8  # partial sums that one task adds
 class DaskEngine(Engine):
     """Another engine's products, a task for each partition, on the worker that has it.
 
-    Kernel and centres are sent once, vectors with every product; both are part of graphs, so a worker that takes the
+    Kernel and centers are sent once, vectors with every product; both are part of graphs, so a worker that takes the
     place of a lost one gets them again. Partial sums are added in float64 along a tree that depends on the partitions
     alone: results are the same to the bit whoever did what. The budget is that of each worker.
     """

@@ -39,7 +39,7 @@ def dense_weights(value: Any, rows: slice, matrix: KernelMatrix) -> Weights:
     dense = value if isinstance(value, Tensor) else to_tensor(np.asarray(value))
     if dense.shape != (rows.stop - rows.start, matrix.shape[1]):
         shape = (rows.stop - rows.start, matrix.shape[1])
-        raise ValueError(f"weights must have shape {shape}, one entry per row and centre, got {tuple(dense.shape)}")
+        raise ValueError(f"weights must have shape {shape}, one entry per row and center, got {tuple(dense.shape)}")
     if dense.layout is not torch.strided or dense.dtype != matrix.dtype:
         raise TypeError(f"weights must be dense and hold {matrix.dtype} as the points do: convert one of them")
     if dense.device != matrix.device:

@@ -43,7 +43,7 @@ class KernelMatrix:
         A `gyrfalcon.data.Source` is read in chunks: every product is one pass over it. Dask arrays and data frames stay
         on their cluster, whose workers make the products.
     C : array, tensor or sparse matrix of shape (m, d), optional
-        The centres; X if not given, which a Source cannot be.
+        The centers; X if not given, which a Source cannot be.
     engine : "native", "torch", "sparse", "streamed", "dask" or callable, optional
         Chosen from the data if not given. For a Source, "native" or "torch" says what each chunk goes to. A callable
         makes an `Engine` of kernel, X, C and a budget in bytes.
@@ -87,7 +87,7 @@ class KernelMatrix:
         self.symmetric = C is None
         if self._C.streamed:
             raise ValueError(
-                "C must be in memory: give centres, such as X.take(indices) or those of gyrfalcon.centers.select"
+                "C must be in memory: give centers, such as X.take(indices) or those of gyrfalcon.centers.select"
             )
         if engine is not None and engine not in ENGINES and not callable(engine):
             raise ValueError(f"engine must be one of {ENGINES}, a callable or None, got {engine!r}")
@@ -101,7 +101,7 @@ class KernelMatrix:
         self._current()
 
     def _matching(self, C: Points) -> Points:
-        """Centres, if they go with X."""
+        """Centers, if they go with X."""
         X = self._X
         if C.shape[1] != X.shape[1]:
             raise ValueError(f"C has {C.shape[1]} features but X has {X.shape[1]}")
@@ -165,7 +165,7 @@ class KernelMatrix:
         )
 
     def with_points(self, X: Points) -> KernelMatrix:
-        """The matrix of other points, which are known to go with the centres: prepared engines are taken over.
+        """The matrix of other points, which are known to go with the centers: prepared engines are taken over.
 
         >>> import numpy as np, gyrfalcon as gf
         >>> K = gf.KernelMatrix("linear", np.array([[1.0], [2.0]]))
@@ -189,7 +189,7 @@ class KernelMatrix:
         return self._relative(kernel=kernel, symmetric=self.symmetric)
 
     def with_centers(self, C: Any = None, *, index: slice | Array | None = None) -> KernelMatrix:
-        """The matrix with other centres: new points, those of another matrix, some of those there are, or all rows of X
+        """The matrix with other centers: new points, those of another matrix, some of those there are, or all rows of X
         if nothing is given.
 
         >>> import numpy as np, gyrfalcon as gf
@@ -205,7 +205,7 @@ class KernelMatrix:
 
     @property
     def square(self) -> KernelMatrix:
-        """k(C, C), the symmetric matrix of the centres."""
+        """k(C, C), the symmetric matrix of the centers."""
         return self._relative(X=self._C, symmetric=True)
 
     def widened(self) -> KernelMatrix:
@@ -271,7 +271,7 @@ class KernelMatrix:
 
     @property
     def effective_features(self) -> float:
-        """How many features matter to the kernel: (Σ v)² / Σ v², v the variances of the centres in length scales."""
+        """How many features matter to the kernel: (Σ v)² / Σ v², v the variances of the centers in length scales."""
         if self._C.sparse or not isinstance(self.kernel, RadialKernel):
             return self.features
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -434,7 +434,7 @@ class KernelMatrix:
         return self._kept or engine
 
     def _current(self) -> Engine:
-        """The engine of the tensors as they are now: an optimiser's step may have changed them in place."""
+        """The engine of the tensors as they are now: an optimizer's step may have changed them in place."""
         versions = self._current_versions()
         if self._engine is None or self._versions != versions:
             self._begin()

@@ -97,8 +97,8 @@ class _Program:
             power = 2.0 ** -exponent(float(length_scale))
             scale = np.full(width, power)
             gain /= (float(length_scale) * power) ** 2
-        centred = families()[form.family]["argument"] == "squared_distance"
-        shift = self.shift if centred else np.zeros(self.features)
+        centerd = families()[form.family]["argument"] == "squared_distance"
+        shift = self.shift if centerd else np.zeros(self.features)
         has_matrix = matrix is not None and matrix.size > 0
         entries = (scale[:, None] * matrix).T if matrix is not None and has_matrix else scale
         self.steps.append(("leaf", len(self.leaves), 1.0))
@@ -175,23 +175,23 @@ class NativeEngine(TorchEngine):
         return known and list(self.kernel.parameters()) == ["length_scale"]
 
     def gradients(
-        self, rows: slice, left: Tensor, right: Tensor | None, in_centres: bool, in_scale: bool
+        self, rows: slice, left: Tensor, right: Tensor | None, in_centers: bool, in_scale: bool
     ) -> tuple[Tensor | None, Tensor | None]:
         """Derivatives of Σ a ∘ K[rows] in C and in the length scale, in float64; a is left rightᵀ, or left alone."""
         assert core is not None
         leaf, length_scale = self.program.leaves[0], _array(self.kernel.length_scale)  # type: ignore[attr-defined]
         _, gain, _, _, _, scale, _ = leaf
         # With q = gain ‖z - c‖² and z = (x - shift) scale: sums of k'(q) (z - c), of k'(q) (z - c)² and of k'(q) q.
-        centre_sums = np.empty((len(self.C), len(scale))) if in_centres else None
+        center_sums = np.empty((len(self.C), len(scale))) if in_centers else None
         scale_sums = np.empty((1, len(scale))) if in_scale and length_scale.ndim else None
         total = core.run_gradient(
-            leaf, self.X[rows], self.C, left, right, centre_sums, scale_sums, self.threads, self.budget // 2
+            leaf, self.X[rows], self.C, left, right, center_sums, scale_sums, self.threads, self.budget // 2
         )
-        if centre_sums is not None:
-            centre_sums *= -2 * gain * np.array(scale)
+        if center_sums is not None:
+            center_sums *= -2 * gain * np.array(scale)
         sums = total if scale_sums is None else gain * scale_sums[0]
         return (
-            None if centre_sums is None else torch.from_numpy(centre_sums),
+            None if center_sums is None else torch.from_numpy(center_sums),
             torch.from_numpy(np.asarray(-2 * sums / length_scale)) if in_scale else None,
         )
 

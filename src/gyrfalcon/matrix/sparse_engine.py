@@ -35,7 +35,7 @@ def serves(kernel: Kernel) -> bool:
 class SparseEngine(Engine):
     """Fused products by the compiled core, or else blocks from SciPy's sparse products: X is CSR, C is CSR or dense.
 
-    Inner products and norms are taken in float64. Features that no centre has never meet an index array of length d,
+    Inner products and norms are taken in float64. Features that no center has never meet an index array of length d,
     so d may be 1e8.
     """
 
@@ -147,12 +147,12 @@ class SparseEngine(Engine):
 def differentiable_block(kernel: Kernel, X: sparse.csr_array, C: Any) -> Tensor:
     """k(X, C), dense, with gradients flowing into the kernel's parameters."""
     if isinstance(C, Tensor) and C.requires_grad:
-        raise ValueError("C: gradients in the centres need dense points X")
+        raise ValueError("C: gradients in the centers need dense points X")
     return SparseEngine(kernel, X, C, budget=1).block(0, X.shape[0])
 
 
 class _Program:
-    """The kernel and the centres as the core reads them."""
+    """The kernel and the centers as the core reads them."""
 
     def __init__(self, kernel: Kernel, C: Any, features: int):
         self.leaves: list[tuple[str, float, float, float, int]] = []
@@ -222,7 +222,7 @@ def _squared_norms(points: Any) -> Array:
 
 
 class _Side:
-    """The centres, prepared for products with blocks of X under one set of length scales."""
+    """The centers, prepared for products with blocks of X under one set of length scales."""
 
     @np.errstate(over="ignore")
     def __init__(self, C: Any, scales: Array):
@@ -245,7 +245,7 @@ class _Side:
             return X @ self.transposed
         if len(self.features) == 0:
             return sparse.csr_array((X.shape[0], self.points.shape[0]))
-        kept = np.flatnonzero(self.sieve[X.indices & _SIEVE])  # most features of X no centre has
+        kept = np.flatnonzero(self.sieve[X.indices & _SIEVE])  # most features of X no center has
         places = np.searchsorted(self.features, X.indices[kept])
         known = self.features[np.minimum(places, len(self.features) - 1)] == X.indices[kept]
         kept, places = kept[known], places[known]

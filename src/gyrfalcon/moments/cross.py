@@ -16,7 +16,7 @@ from .whitening import Whitening
 
 @dataclass(frozen=True)
 class CrossMoments:
-    """Σ w z zᵀ, Σ w z z′ᵀ and Σ w z′ z′ᵀ over pairs of rows x, x′, for features z = T⁻ᵀk(C, x) of the same centres.
+    """Σ w z zᵀ, Σ w z z′ᵀ and Σ w z′ z′ᵀ over pairs of rows x, x′, for features z = T⁻ᵀk(C, x) of the same centers.
 
     They add up, as `Moments` do.
 
@@ -50,14 +50,14 @@ class CrossMoments:
     def of(
         cls, K: KernelMatrix, K_next: KernelMatrix, weights: Any = None, *, whitening: Whitening | None = None
     ) -> CrossMoments:
-        """Those of the rows of two matrices with the same kernel and centres, in one pass over both.
+        """Those of the rows of two matrices with the same kernel and centers, in one pass over both.
 
         Parameters
         ----------
         K, K_next : KernelMatrix of shape (n, m)
         weights : array or tensor of shape (n,), optional
         whitening : Whitening, optional
-            Of the same centres, if it is known already.
+            Of the same centers, if it is known already.
         """
         if K.shape != K_next.shape or K.kernel != K_next.kernel or not K.shares_centers(K_next):
             raise ValueError(f"K and K_next must have the same kernel, shape and centers, got {K!r} and {K_next!r}")
@@ -77,7 +77,7 @@ class CrossMoments:
 
     def __add__(self, other: CrossMoments) -> CrossMoments:
         if not self.whitening.same_as(other.whitening):
-            raise ValueError("moments of other centres cannot be added: make them with the same")
+            raise ValueError("moments of other centers cannot be added: make them with the same")
         return replace(
             self,
             before=self.before + other.before,

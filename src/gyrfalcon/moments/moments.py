@@ -29,9 +29,9 @@ FILE_VERSION = 1
 class Moments:
     """Σ w z zᵀ over some rows and their `Sums`, for whitened features z = T⁻ᵀk(C, x), in float64.
 
-    Moments of different rows with the same centres add up, and those of some rows can be taken out again. Whatever
+    Moments of different rows with the same centers add up, and those of some rows can be taken out again. Whatever
     can be asked of least squares with these features follows without another look at the rows: other penalties, with
-    an intercept or without, errors on rows held out, the first centres alone.
+    an intercept or without, errors on rows held out, the first centers alone.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class Moments:
         origin : array of shape (t,), optional
             What to subtract from the targets; zero if not given.
         whitening : Whitening, optional
-            Of the same centres, if it is known already.
+            Of the same centers, if it is known already.
         """
         return cls.by_part(K, Y, weights, None, 1, origin=origin, whitening=whitening)[0]
 
@@ -134,7 +134,7 @@ class Moments:
     def _comparable(self, other: Moments) -> Moments:
         """The other moments about the same origin, if their features are the same."""
         if not self.whitening.same_as(other.whitening) or len(self.origin) != len(other.origin):
-            raise ValueError("moments of other centres or other outputs cannot be combined: make them with the same")
+            raise ValueError("moments of other centers or other outputs cannot be combined: make them with the same")
         return other.about(self.origin)
 
     def about(self, origin: Array) -> Moments:
@@ -149,7 +149,7 @@ class Moments:
         return replace(moved, sums=moved.sums.without_intercept())
 
     def shifted(self, center: Center) -> Moments:
-        """Those of z and y minus a centre."""
+        """Those of z and y minus a center."""
         sums, (u, mean) = self.sums, center
         second = self.second - u * sums.features.T - sums.features * u.T + sums.weight * (u * u.T)
         shifted = Sums(
@@ -167,13 +167,13 @@ class Moments:
         return np.asarray(self.second / self.sums.weight - u * u.T)
 
     def leading(self, size: int) -> Moments:
-        """Those of the first centres alone."""
+        """Those of the first centers alone."""
         sums = replace(self.sums, features=self.sums.features[:size], cross=self.sums.cross[:size])
         second = np.asfortranarray(self.second[:size, :size])
         return replace(self, whitening=self.whitening.leading(size), second=second, sums=sums)
 
     def matrix(self, penalty: float) -> Array:
-        """The matrix of the normal equations in v, in Fortran order: centred moments plus the penalty, corrected by
+        """The matrix of the normal equations in v, in Fortran order: centerd moments plus the penalty, corrected by
         what the jitter adds to the penalty and by what rounding costs; see `Whitening.excess`."""
         matrix = np.asfortranarray(self.centered())
         if len(matrix):

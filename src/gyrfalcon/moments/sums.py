@@ -89,7 +89,7 @@ class Sums:
 
     def squared_error(self, V: Array, image: Array, center: Center) -> Array:
         """Σ w (y - zᵀv - b)² for columns v of shape (m, ..., t), with images (Σ w z zᵀ) v, and the intercept b that
-        is best for rows with that centre.
+        is best for rows with that center.
         """
         offset = center.targets - np.einsum("i,i...->...", center.features[:, 0], V)
         within = (V * image).sum(0) - 2 * np.einsum("i...t,it->...t", V, self.cross) + self.squares

@@ -85,7 +85,7 @@ class Whitening:
         return b if self.T is None else np.asarray(blas.dtrsm(1.0, self.T, np.asfortranarray(b), trans_a=1))
 
     def coefficients(self, v: Array) -> Array:
-        """β = T⁻¹v, the coefficients of vᵀz at the centres."""
+        """β = T⁻¹v, the coefficients of vᵀz at the centers."""
         return v if self.T is None else np.asarray(blas.dtrsm(1.0, self.T, np.asfortranarray(v)))
 
     def coordinates(self, beta: Array) -> Array:
@@ -107,7 +107,7 @@ class Whitening:
         return np.array_equal(np.triu(self.T), np.triu(other.T))
 
     def leading(self, size: int) -> Whitening:
-        """That of the first centres alone: T is triangular, so the first features do not see the later centres."""
+        """That of the first centers alone: T is triangular, so the first features do not see the later centers."""
         T = None if self.T is None else np.asfortranarray(self.T[:size, :size])
         return Whitening(T, size, self.jitter, self.scale, self.rounding)
 
@@ -130,9 +130,9 @@ class Whitening:
 
 
 class NotPositiveError(SingularError, ValueError):
-    """k(C, C) cannot be factored: the kernel is not positive definite on these centres."""
+    """k(C, C) cannot be factored: the kernel is not positive definite on these centers."""
 
 
 def not_positive(K: KernelMatrix) -> NotPositiveError:
     """What to say when k(C, C) cannot be factored."""
-    return NotPositiveError(f"kernel: {K.kernel!r} is not positive definite on these centres: choose another")
+    return NotPositiveError(f"kernel: {K.kernel!r} is not positive definite on these centers: choose another")

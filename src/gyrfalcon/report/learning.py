@@ -16,7 +16,7 @@ from .evidence import Evidence, plain, rows, rows_of
 from .page import Section
 from .plot import Plot
 from .scale import Scale
-from .text import number
+from .text import number, short
 
 Array = np.ndarray[Any, Any]
 
@@ -33,7 +33,30 @@ def learning(evidence: Evidence, seed: int = 0) -> Section | None:
     words = "How the error depends on the number of rows, and how the model was fitted."
     if evidence.y_train is None:
         words = "How the model was fitted. For a learning curve, pass X_train and y_train."
-    return Section("Learning", page.paragraph(words) + page.figures(drawn)) if drawn else None
+    body = page.paragraph(words) + page.figures(drawn) + _decisions(evidence)
+    return Section("Learning", body) if drawn else None
+
+
+def _decisions(evidence: Evidence) -> str:
+    """What automatic tuning compared, by which criterion, and what it chose."""
+    trace = getattr(evidence.estimator, "tuning_", None)
+    if not isinstance(trace, Trace) or not trace.stages:
+        return ""
+    rows_of_table = [
+        [
+            stage.name,
+            stage.criterion,
+            short(taken.kernel, 60),
+            number(taken.penalty, 3),
+            number(taken.value, 3),
+            stage.reason,
+        ]
+        for stage in trace.stages
+        for taken in [stage.candidates[stage.chosen]]
+    ]
+    heads = ("Decision", "Criterion", "Chosen kernel", "Penalty", "Value", "Why")
+    words = "What tuning decided, in this order; penalties are in the units of the model."
+    return page.paragraph(words) + page.table(heads, rows_of_table, words=(0, 1, 2, 5))
 
 
 def _curve(evidence: Evidence, seed: int) -> str:

@@ -50,7 +50,7 @@ def choose(problem: LeastSquares | Risk, max_iterations: int = 100) -> tuple[Sol
     >>> import torch, gyrfalcon as gf
     >>> X = torch.randn(1000, 2)
     >>> gf.solvers.choose(gf.solvers.LeastSquares(gf.KernelMatrix("rbf", X), X, 1e-3))
-    (Exact(), 'all 1000 points are centres')
+    (Exact(), 'all 1000 points are centers')
     """
     if isinstance(problem, Risk):
         if not problem.loss.smooth:
@@ -62,7 +62,7 @@ def choose(problem: LeastSquares | Risk, max_iterations: int = 100) -> tuple[Sol
     if problem.K.symmetric:
         seconds[Exact] = exact_seconds(problem)
         if seconds[Exact] <= min(seconds.values()):
-            return Exact(), f"all {problem.K.shape[0]} points are centres"
+            return Exact(), f"all {problem.K.shape[0]} points are centers"
     fastest = min(seconds, key=seconds.__getitem__)
     words = ", ".join(f"{kind.name} {time:.2g} s" for kind, time in sorted(seconds.items(), key=lambda s: s[0].name))
     return fastest(), f"expected on two cores: {words}"

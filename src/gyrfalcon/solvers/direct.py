@@ -19,7 +19,7 @@ from .solver import Run, Solver, State, Traits
 
 
 class DirectState(State):
-    """The whitening of the centres and, once targets were seen, the moments of the features.
+    """The whitening of the centers and, once targets were seen, the moments of the features.
 
     The first targets share the pass in which the second moments are made; others cost one product with Kᵀ, and other
     penalties for the same targets nothing at all.

@@ -1,4 +1,4 @@
-"""The kernel system itself, for centres that are the points."""
+"""The kernel system itself, for centers that are the points."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ExactState(State):
                 f"kernel: {K.kernel!r} has features for columns, not points: solve with 'direct' or 'falkon'"
             )
         if not K.symmetric:
-            raise ValueError("solver='exact' needs every distinct point as a centre: raise n_centers, or choose 'auto'")
+            raise ValueError("solver='exact' needs every distinct point as a center: raise n_centers, or choose 'auto'")
         n = K.shape[0]
         self.root = np.ones(n) if weights is None else np.sqrt(as_numpy(weights, np.float64)[:, 0])
         self._fits = 8 * MATRICES * n**2 <= K.memory_budget
@@ -72,7 +72,7 @@ class ExactState(State):
 
 @dataclass(frozen=True)
 class Exact(Solver[ExactState]):
-    """Solve (K + penalty·Σw·W⁻¹) α = Y for centres that are the points.
+    """Solve (K + penalty·Σw·W⁻¹) α = Y for centers that are the points.
 
     In the symmetric form α = √W (√W K √W + penalty·Σw·I)⁻¹ √W Y, which admits weights of zero.
 
@@ -80,7 +80,7 @@ class Exact(Solver[ExactState]):
     --------
     >>> import torch, gyrfalcon as gf
     >>> X = torch.linspace(-3, 3, 50, dtype=torch.float64)[:, None]
-    >>> K = gf.KernelMatrix(gf.kernels.Laplacian(1.0), X)  # the centres are the points
+    >>> K = gf.KernelMatrix(gf.kernels.Laplacian(1.0), X)  # the centers are the points
     >>> problem = gf.solvers.LeastSquares(K, torch.sin(X), penalty=0.1 / 50)
     >>> solution = gf.solvers.solve(problem, gf.solvers.Exact())
     >>> K_dense = gf.kernels.Laplacian(1.0)(X)

@@ -1,4 +1,4 @@
-"""The weighted, penalised least-squares problem, and what every problem posed on a KernelMatrix shares."""
+"""The weighted, penalized least-squares problem, and what every problem posed on a KernelMatrix shares."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BLOCK = 1 << 18  # rows of targets converted to float64 together
 
 
 class Problem:
-    """Points, targets, penalty and weights: what every penalised problem has, its checks and its clock."""
+    """Points, targets, penalty and weights: what every penalized problem has, its checks and its clock."""
 
     K: KernelMatrix
     Y: Tensor
@@ -58,7 +58,7 @@ class Problem:
         shape = self.K.shape[1], self.Y.shape[1]
         if tuple(start.shape) != shape:
             raise ValueError(
-                f"start must have shape {shape}, a row for each centre and a column for each output, "
+                f"start must have shape {shape}, a row for each center and a column for each output, "
                 f"got {tuple(start.shape)}"
             )
 
@@ -123,7 +123,7 @@ class LeastSquares(Problem):
         return wide
 
     def at(self, *, kernel: Kernel | None = None, penalty: float | None = None, C: Any = None) -> LeastSquares:
-        """The same problem with another kernel, penalty or centres."""
+        """The same problem with another kernel, penalty or centers."""
         K = self.K if kernel is None else self.K.with_kernel(kernel)
         K = K if C is None else K.with_centers(C)
         penalty = self.penalty if penalty is None else penalty

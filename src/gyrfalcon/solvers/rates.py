@@ -17,7 +17,7 @@ STORED = 2.0  # an entry that is written down
 FLOP = 0.0147  # in large products of float64 matrices
 SMALL_PRODUCTS = 300  # the size at which they reach half of that
 
-SHARE = {8: 0.25, 3: 0.45}  # of the iterations that are left, by how many rows to a centre are sampled
+SHARE = {8: 0.25, 3: 0.45}  # of the iterations that are left, by how many rows to a center are sampled
 
 
 def entry(features: float, dtype: torch.dtype) -> float:
@@ -36,9 +36,9 @@ def whitened_gram(rows: float, m: int, features: float) -> float:
 
 
 def iterations(n: int, m: int, directions: float, penalty: float, per_center: int = 0) -> float:
-    """Of Falkon, preconditioned by k(C, C) or by a sample of so many rows to a centre.
+    """Of Falkon, preconditioned by k(C, C) or by a sample of so many rows to a center.
 
-    More where the spectrum falls beyond what the centres resolve: with few of them, small penalties and few directions
+    More where the spectrum falls beyond what the centers resolve: with few of them, small penalties and few directions
     that matter to the kernel.
     """
     directions, growth = max(1.0, directions), (n / 5e4) ** 0.12

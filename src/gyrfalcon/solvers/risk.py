@@ -1,4 +1,4 @@
-"""The weighted, penalised risk for any loss, and what it needs of the predictions."""
+"""The weighted, penalized risk for any loss, and what it needs of the predictions."""
 
 from __future__ import annotations
 

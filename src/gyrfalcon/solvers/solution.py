@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FilterPath:
-    """What a regularisation path went through, from f = 0 on.
+    """What a regularization path went through, from f = 0 on.
 
     Attributes
     ----------
@@ -66,18 +66,18 @@ class Record:
         What was added to the diagonal of k(C, C) to factor it. It conditions the solver and is taken out of the
         problem again, so it does not act as a penalty.
     objective : list of floats
-        What is minimised, at the solution or, with stochastic gradients, as rows were met: one number for each output
+        What is minimized, at the solution or, with stochastic gradients, as rows were met: one number for each output
         if the loss is a sum over them, as the squared loss is, and otherwise one in all.
     seconds : dict
         Time by part: "factor", "right_side", "iterate", ...
     objective_history : list of floats
-        What is minimised, summed over the outputs, at the start and after each iteration, where the solver knows it.
+        What is minimized, summed over the outputs, at the start and after each iteration, where the solver knows it.
     inner_iterations : int
         Conjugate gradient iterations in all, where they are not the iterations themselves.
     passes : int
         How often all of K was gone through, where the solver counts it.
     path : FilterPath, optional
-        Of a solver that regularises by stopping early: objective and validation error along the way.
+        Of a solver that regularizes by stopping early: objective and validation error along the way.
 
     Examples
     --------

@@ -32,9 +32,9 @@ class Traits:
     Attributes
     ----------
     losses : "squared", "smooth" or "convex"
-        The losses that it minimises.
+        The losses that it minimizes.
     needs_penalty : bool
-        Whether the penalty regularises. Otherwise the number of iterations does, and a penalty of zero is usual.
+        Whether the penalty regularizes. Otherwise the number of iterations does, and a penalty of zero is usual.
     weights : bool
         Whether rows may have weights.
     iterates : bool
@@ -61,7 +61,7 @@ class Traits:
     resumes: bool = False
     holds_out: bool = False
 
-    def minimises(self, loss: Loss) -> bool:
+    def minimizes(self, loss: Loss) -> bool:
         return isinstance(loss, Squared) or self.losses == "convex" or (self.losses == "smooth" and loss.smooth)
 
 
@@ -125,7 +125,7 @@ class Run:
 
 
 class Solver(ABC, Generic[S]):
-    """A way to solve penalised problems on a KernelMatrix; subclasses are frozen dataclasses of their settings.
+    """A way to solve penalized problems on a KernelMatrix; subclasses are frozen dataclasses of their settings.
 
     To write one, define `prepare` and `_solve`, and say in `traits` what it can do. `_solve` gets a problem that was
     checked, asks its `K` for products, never for points, and returns a `Solution`.
@@ -156,12 +156,12 @@ class Solver(ABC, Generic[S]):
         K : KernelMatrix of shape (n, m)
         weights : tensor of shape (n, 1), optional
         intercept : bool
-            Whether the model has one, which is not penalised.
+            Whether the model has one, which is not penalized.
         """
 
     @abstractmethod
     def _solve(self, state: S, problem: Any, run: Run) -> Solution:
-        """The solution of a `LeastSquares` problem, or of a `Risk` if the solver minimises other losses."""
+        """The solution of a `LeastSquares` problem, or of a `Risk` if the solver minimizes other losses."""
 
     def solve(
         self,
@@ -176,7 +176,7 @@ class Solver(ABC, Generic[S]):
         resume: Snapshot | None = None,
         keep: Keep | None = None,
     ) -> Solution:
-        """Minimise Σᵢ wᵢ ℓ(f(xᵢ) + b, yᵢ) / Σᵢ wᵢ + penalty ‖f‖² over f = Σⱼ βⱼ k(·, cⱼ) and, with an intercept, b.
+        """Minimize Σᵢ wᵢ ℓ(f(xᵢ) + b, yᵢ) / Σᵢ wᵢ + penalty ‖f‖² over f = Σⱼ βⱼ k(·, cⱼ) and, with an intercept, b.
 
         Parameters
         ----------
@@ -219,7 +219,7 @@ class Solver(ABC, Generic[S]):
 
     def check(self, *, loss: Loss, weights: Any = None, **options: Any) -> None:
         """Refuse by name what this solver cannot do."""
-        if not self.traits.minimises(loss):
+        if not self.traits.minimizes(loss):
             able = "least squares" if self.traits.losses == "squared" else "losses with two derivatives"
             other = "'newton' or 'auto'" if loss.smooth else "'sgd' or 'auto'"
             raise ValueError(f"solver={self.name!r} solves {able} only, not the {loss.name} loss: take {other}")

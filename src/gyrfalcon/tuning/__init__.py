@@ -1,4 +1,4 @@
-"""Penalty, kernel and centres learned by gradient."""
+"""Penalty, kernel and centers learned by gradient."""
 
 from .exact import Exact
 from .feature_map import gradient_outer_product
@@ -22,13 +22,14 @@ from .path import Grid, PenaltyPath, cross_validate
 from .plots import plot_path, plot_relevance, plot_trace, relevance
 from .settings import Tuning
 from .stochastic import Stochastic
-from .trace import Step, Trace
+from .trace import Candidate, Stage, Step, Trace
 from .tuner import Tuned, tune
 
 __all__ = [
     "GCV",
     "OBJECTIVES",
     "SGPR",
+    "Candidate",
     "ComplexityRegularization",
     "Criterion",
     "Evaluation",
@@ -42,6 +43,7 @@ __all__ = [
     "Parameters",
     "PenaltyPath",
     "Proposed",
+    "Stage",
     "Statistics",
     "Step",
     "Stochastic",

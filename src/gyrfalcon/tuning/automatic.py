@@ -31,7 +31,7 @@ Array = np.ndarray[Any, Any]
 
 ROWS = 3000
 LEAST = 5  # different rows that tuning needs
-ALL_CENTERS = 500  # rows up to which each is a centre
+ALL_CENTERS = 500  # rows up to which each is a center
 ROWS_PER_CENTER = 10
 ROWS_PER_SCALE = 30  # fewer, and length scales of single features fit the noise
 MERGED = 5000  # rows that are searched for repetitions
@@ -39,12 +39,12 @@ MANY_FEATURES = 50  # as pixels are
 JUDGED_ROWS = 4500  # by which kernels and noise are chosen at last
 NOISE = 0.05  # where the search starts, over the sum of the weights; in the middle of what is found on real data
 DIGITS = 2  # of what was tuned that are kept: further ones are those of rounding and of the sample
-MAP_ROWS, MAP_CENTERS, MAP_STEPS = 20_000, 1000, 8  # each round: rows and centres of the fit, steps of tuning
+MAP_ROWS, MAP_CENTERS, MAP_STEPS = 20_000, 1000, 8  # each round: rows and centers of the fit, steps of tuning
 
 
 @dataclass(frozen=True)
 class Learned:
-    """The kernel, the noise (the penalty times the sum of the weights), centres if they were tuned, and the trace."""
+    """The kernel, the noise (the penalty times the sum of the weights), centers if they were tuned, and the trace."""
 
     kernel: Kernel
     noise: float
@@ -79,7 +79,7 @@ def learn(
     fixed_penalty, fixed_kernel : bool
         What is left as it is.
     n_centers : int
-        How many centres, if they are tuned.
+        How many centers, if they are tuned.
     callback : callable (Step) -> bool, optional
     journal : Journal, optional
         Of evaluations, those that a run cut short has made and those to come; a grid has none.
@@ -132,6 +132,7 @@ def learn(
         C = centers(min(MAP_CENTERS, many.points.shape[0]), many)
         tuned = _learn_map(tuned, run, lambda kernel, noise: many.problem(kernel, C, noise, memory_budget))
     best = tuned.problem
+    tuned.trace.stages = run.log
     if settings.centers:
         return Learned(best.K.kernel, noise_of(best), best.K.centers, tuned.trace)
     kernel = best.K.kernel if fixed_kernel else _rounded_kernel(best.K.kernel)

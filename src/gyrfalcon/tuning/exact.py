@@ -36,7 +36,7 @@ KEPT = 4  # the share of the memory budget, as a divisor, that Z may take so as 
 
 @dataclass(frozen=True)
 class Exact:
-    """Evaluate objectives with exact traces and factorisations.
+    """Evaluate objectives with exact traces and factorizations.
 
     Examples
     --------
@@ -231,7 +231,7 @@ class Pass:
         in_trace: float = 0.0,
         direct: Callable[[slice, Tensor], Tensor] | None = None,
     ) -> tuple[dict[str, Array], Array | None]:
-        """Derivatives in the kernel's parameters and the centres from those in the moments of parts of the rows.
+        """Derivatives in the kernel's parameters and the centers from those in the moments of parts of the rows.
 
         `direct` gives derivatives in Zᵀ itself, for a slice of the rows.
         """

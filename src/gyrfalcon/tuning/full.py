@@ -1,7 +1,7 @@
-"""Objectives where every row is a centre, exactly, from the inverse of one n × n matrix.
+"""Objectives where every row is a center, exactly, from the inverse of one n × n matrix.
 
 With S = K + Nλ W⁻¹, A = S⁻¹ and α = A Y, every objective is a function of α and of a few numbers of A, so that K needs
-neither factors nor features of its own: a third of the work, and no jitter. In the centres the derivative is zero, as
+neither factors nor features of its own: a third of the work, and no jitter. In the centers the derivative is zero, as
 K̃ = K k(C, C)⁻¹ Kᵀ does not change to first order while they leave the rows.
 """
 
@@ -19,7 +19,7 @@ from .pull import Pull, cholesky
 
 
 def applies(problem: LeastSquares) -> bool:
-    """Whether every row is a centre, not a frequency, and has weight."""
+    """Whether every row is a center, not a frequency, and has weight."""
     K = problem.K
     return K.symmetric and not K.kernel.explicit and (problem.weights is None or bool((problem.weights > 0).all()))
 

@@ -28,7 +28,7 @@ class Entry(NamedTuple):
 class Journal:
     """Answers a search that begins again from the evaluations of the one before, until they are used up.
 
-    An optimiser is a function of the answers it gets, so it comes to the same point in the same state, bit for bit,
+    An optimizer is a function of the answers it gets, so it comes to the same point in the same state, bit for bit,
     whatever that state is: SciPy's L-BFGS-B has one that nobody else can write down. Only the answers are paid for.
 
     Parameters

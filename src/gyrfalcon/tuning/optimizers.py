@@ -25,7 +25,7 @@ class Point(NamedTuple):
 
 @dataclass
 class Search:
-    """A function to minimise, the budgets, and the best point so far.
+    """A function to minimize, the budgets, and the best point so far.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class EndedError(Exception):
 def lbfgs(search: Search, start: Array, *, tolerance: float = 1e-4, logarithmic: bool = False) -> None:
     """Limited-memory BFGS inside the bounds, until the value falls by less than `tolerance` of itself.
 
-    If `logarithmic`, the logarithm of the value is what is minimised, so that steps do not depend on its scale.
+    If `logarithmic`, the logarithm of the value is what is minimized, so that steps do not depend on its scale.
     """
     worst = -np.inf
     last: list[tuple[Array, Point]] = []

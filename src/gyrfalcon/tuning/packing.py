@@ -14,7 +14,7 @@ from gyrfalcon.solvers import Snapshot
 
 from .automatic import Learned
 from .path import Grid
-from .trace import Step, Trace
+from .trace import Candidate, Stage, Step, Trace
 
 Array = np.ndarray[Any, Any]
 
@@ -37,7 +37,7 @@ def pack(learned: Learned) -> Snapshot | None:
 
 
 def unpack(facts: dict[str, Any], arrays: dict[str, Array]) -> Learned:
-    """What `pack` packed; centres come as arrays or CSR."""
+    """What `pack` packed; centers come as arrays or CSR."""
     centers = unpack_points(arrays, "centers") if {"centers", "centers.shape"} & arrays.keys() else None
     trace: Trace | Grid | None = None
     if "trace" in facts:
@@ -51,8 +51,9 @@ def _pack_trace(trace: Trace) -> Snapshot:
     facts = {
         field.name: getattr(trace, field.name)
         for field in dataclasses.fields(Trace)
-        if field.name not in ("steps", "state")
+        if field.name not in ("stages", "steps", "state")
     }
+    facts["stages"] = [dataclasses.asdict(stage) for stage in trace.stages]
     facts["steps"] = [{**vars(step), "parameters": list(step.parameters)} for step in trace.steps]
     arrays = {f"state.{name}": array for name, array in trace.state.items()}
     for place, step in enumerate(trace.steps):
@@ -66,7 +67,11 @@ def _unpack_trace(facts: dict[str, Any], arrays: dict[str, Array]) -> Trace:
         parameters = {name: _nested(arrays[f"parameters.{place}.{name}"].tolist()) for name in step["parameters"]}
         steps.append(Step(**step | {"parameters": parameters}))
     state = {name.removeprefix("state."): array for name, array in arrays.items() if name.startswith("state.")}
-    return Trace(**facts, steps=steps, state=state)
+    stages = [
+        Stage(**stage | {"candidates": [Candidate(**one) for one in stage["candidates"]]})
+        for stage in facts.pop("stages")
+    ]
+    return Trace(**facts, steps=steps, state=state, stages=stages)
 
 
 def _nested(value: Any) -> Any:

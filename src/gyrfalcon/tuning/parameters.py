@@ -1,4 +1,4 @@
-"""What is tuned, as one vector: logarithms of the penalty and of positive kernel parameters, then centres."""
+"""What is tuned, as one vector: logarithms of the penalty and of positive kernel parameters, then centers."""
 
 from __future__ import annotations
 
@@ -80,14 +80,14 @@ class Parameters:
         self.low, self.high = np.concatenate(low), np.concatenate(high)
 
     def at(self, theta: Array) -> LeastSquares:
-        """The problem with the penalty, kernel and centres of θ."""
+        """The problem with the penalty, kernel and centers of θ."""
         penalty, kernel, C = self.read(theta)
         K = self.problem.K
         centers = None if C is None else as_kind(C, K.centers)
         return self.problem.at(kernel=kernel, penalty=penalty, C=centers)
 
     def read(self, theta: Array) -> tuple[float, Kernel, Array | None]:
-        """Penalty, kernel and, if they are tuned, centres."""
+        """Penalty, kernel and, if they are tuned, centers."""
         at, values = 0, {}
         penalty = self.problem.penalty
         if self.penalty:

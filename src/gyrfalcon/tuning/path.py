@@ -23,7 +23,7 @@ Array = np.ndarray[Any, Any]
 class PenaltyPath:
     """Tuning on a grid: pass it as an estimator's `tune`.
 
-    For each length scale and each fold the moments of the features are diagonalised once, after which every penalty
+    For each length scale and each fold the moments of the features are diagonalized once, after which every penalty
     costs m² operations: a hundred penalties are as cheap as one.
 
     Parameters
@@ -36,7 +36,7 @@ class PenaltyPath:
     rows : int
         How many rows are looked at, chosen at random.
     n_centers : int
-        How many centres are used, at most.
+        How many centers are used, at most.
 
     Examples
     --------
@@ -142,7 +142,7 @@ def cross_validate(problem: LeastSquares, penalties: Array, folds: int, random: 
 
 @one_thread_each
 def held_out(problem: LeastSquares, penalties: Array, held: Array) -> Array:
-    """Mean squared errors on the rows that are held out, by penalty: a factorisation each, good for a few."""
+    """Mean squared errors on the rows that are held out, by penalty: a factorization each, good for a few."""
     pass_ = Pass(problem)
     kept, out = pass_.moments_by_part(torch.from_numpy(held).to(pass_.device, torch.int64), 2)
     second, first = kept.second / kept.total, kept.first / kept.total

@@ -62,14 +62,14 @@ def plot_trace(model: Any, ax: Axes | None = None) -> Axes:
 
 
 def relevance(model: Any) -> Array:
-    """How nonlinear the function may be in each feature: spread over the centres / length scale, the largest being one.
+    """How nonlinear the function may be in each feature: spread over the centers / length scale, the largest being one.
 
     A long length scale means that the function is smooth in the feature, not that the feature is unimportant: what is
     linear in a feature that matters most has the longest. What each feature is worth is in `gyrfalcon.report`.
 
     Parameters
     ----------
-    model : a fitted estimator with dense centres
+    model : a fitted estimator with dense centers
 
     Examples
     --------
@@ -82,7 +82,7 @@ def relevance(model: Any) -> Array:
     """
     C = as_array(model.centers_)
     if C.dtype == object:
-        raise ValueError("model has sparse centres: relevance needs dense ones")
+        raise ValueError("model has sparse centers: relevance needs dense ones")
     weight = C.std(0) * _gains(model.kernel_, C.shape[1])
     top = float(weight.max(initial=0.0))
     return np.asarray(weight / top if top > 0 else weight)

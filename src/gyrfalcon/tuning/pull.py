@@ -1,4 +1,4 @@
-"""From derivatives in the entries of k(X, C), k(C, C) and the diagonal to those in kernel parameters and centres."""
+"""From derivatives in the entries of k(X, C), k(C, C) and the diagonal to those in kernel parameters and centers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gyrfalcon.matrix import KernelMatrix
 
 
 class Pull:
-    """Sums of derivatives in the parameters of the kernel and in the centres."""
+    """Sums of derivatives in the parameters of the kernel and in the centers."""
 
     def __init__(self, K: KernelMatrix):
         refuse_explicit(K.kernel, "tuning cannot differentiate it")  # k(C, C) is not what its norms are made of
@@ -23,7 +23,7 @@ class Pull:
         self.parameters: dict[str, Array] = {}
         self.centers: Array | None = None
         self.wanted: tuple[str, ...] = ("C", "parameters")
-        if K.sparse:  # neither centres nor scales of single features can be differentiated
+        if K.sparse:  # neither centers nor scales of single features can be differentiated
             numbers = all(np.ndim(as_numpy(value)) == 0 for value in K.kernel.parameters().values())
             self.wanted = ("parameters",) if numbers else ()
 

@@ -58,7 +58,7 @@ class Data:
         return Data(take(self.points, rows), Y, weights, floor=self.floor)
 
     def problem(self, kernel: Kernel, C: AnyPoints | None, noise: float, memory_budget: int) -> LeastSquares:
-        """With every row as a centre if C is None."""
+        """With every row as a center if C is None."""
         X = self.points
         if X.shape[0] * (X if C is None else C).shape[0] <= EXACT_ENTRIES:  # more stay in their type: Stochastic can
             X, C = (p if p is None else in_double(p) for p in (X, C))

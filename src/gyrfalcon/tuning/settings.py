@@ -17,8 +17,8 @@ class Tuning:
     Parameters
     ----------
     objective : "auto", str or Objective
-        "auto" is the evidence of a Gaussian process up to 500 rows; of more, generalised cross-validation with few
-        centres, then leave-one-out on few rows that are all centres; the better of the two, its noise and a common
+        "auto" is the evidence of a Gaussian process up to 500 rows; of more, generalized cross-validation with few
+        centers, then leave-one-out on few rows that are all centers; the better of the two, its noise and a common
         factor of its length scales by rows held out of 4,500.
     per_feature : "auto" or bool
         Whether each feature gets a length scale of its own; "auto" where there are 30 rows for each.
@@ -28,11 +28,11 @@ class Tuning:
     rounds : int
         How often at most the map is made again from the function fitted with the last one.
     centers : bool
-        Whether to tune the centres too, which then are those of the model.
+        Whether to tune the centers too, which then are those of the model.
     rows : "auto" or int
         How many rows are looked at, chosen at random; "auto" is 3,000 at most, and 4,500 to judge by.
     n_centers : "auto" or int
-        How many centres are used while tuning; "auto" is a tenth of the rows, and every row if there are 500 or fewer.
+        How many centers are used while tuning; "auto" is a tenth of the rows, and every row if there are 500 or fewer.
     optimizer : "lbfgs" or "adam"
     method : "auto", "exact" or "stochastic"
         How the objective is evaluated; "auto" is exact up to 30 million entries of K.

@@ -23,7 +23,7 @@ from gyrfalcon.solvers.falkon import NormalEquations
 from .objectives.base import Array, Criterion, Evaluation, Gradient, Statistics, evaluation
 from .pull import Pull
 
-SAMPLED = 16  # rows to a centre, from which solves are preconditioned
+SAMPLED = 16  # rows to a center, from which solves are preconditioned
 ROUGHLY = 25  # how much larger the tolerance of probes is: what they estimate varies by more from probe to probe
 
 
@@ -39,7 +39,7 @@ class Stochastic:
     probes : int
         Random vectors for traces, and rows for leave-one-out. 20 suffice; 10 may diverge.
     sample : int, optional
-        Rows for the trace of K̃; as many as centres, and 1,000 at least, if not given.
+        Rows for the trace of K̃; as many as centers, and 1,000 at least, if not given.
     tolerance : float
         Of the solves: the norm of the preconditioned residual relative to that of the right side; of those for probes,
         25 times as much.

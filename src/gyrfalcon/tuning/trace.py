@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Step:
-    """One evaluation of the objective that the optimiser kept.
+    """One evaluation of the objective that the optimizer kept.
 
     Examples
     --------
@@ -32,6 +32,61 @@ class Step:
     validation_error: float | None = None
 
 
+@dataclass(frozen=True)
+class Candidate:
+    """What was tried: a kernel, a penalty in the units of the model, and how good it was by the criterion of its stage.
+
+    Examples
+    --------
+    >>> import numpy as np, gyrfalcon as gf
+    >>> X = np.random.default_rng(0).normal(size=(200, 2))
+    >>> stage = gf.KernelRegressor(random_state=0).fit(X, np.sin(X[:, 0])).tuning_.stages[0]
+    >>> [candidate.kernel.split("(")[0] for candidate in stage.candidates]
+    ['Gaussian', 'Matern']
+    """
+
+    kernel: str
+    penalty: float
+    value: float
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One decision of automatic tuning: what was compared, by which criterion, what was chosen, and why.
+
+    Attributes
+    ----------
+    name : str
+    criterion : str
+        What the values of the candidates are; the lowest is best.
+    candidates : list of Candidate
+    chosen : int
+        The place of the one that was taken.
+    reason : str
+
+    Examples
+    --------
+    >>> import numpy as np, gyrfalcon as gf
+    >>> X = np.random.default_rng(0).normal(size=(200, 2))
+    >>> stage = gf.KernelRegressor(random_state=0).fit(X, np.sin(X[:, 0])).tuning_.stages[0]
+    >>> stage.name, stage.candidates[stage.chosen].value == min(c.value for c in stage.candidates)
+    ('kernel', True)
+    """
+
+    name: str
+    criterion: str
+    candidates: list[Candidate]
+    chosen: int
+    reason: str
+
+    def __str__(self) -> str:
+        lines = [f"{self.name}: {self.reason} ({self.criterion})"]
+        for place, candidate in enumerate(self.candidates):
+            mark = "*" if place == self.chosen else " "
+            lines.append(f"  {mark} {candidate.value:.4g}  penalty {candidate.penalty:.3g}  {candidate.kernel}")
+        return "\n".join(lines)
+
+
 @dataclass
 class Trace:
     """The steps of a run, where it stands, and why it ended; pass it as `resume` to go on from there.
@@ -45,6 +100,11 @@ class Trace:
         Of the objective; more than steps where a line search or a retreat needed them.
     message : str
         Why it ended.
+    stages : list of Stage
+        The decisions of automatic tuning, in their order; none of a single run.
+    total_weight : float
+        Of the rows that it was tuned on. Penalties times this are noise, which does not depend on how many rows there
+        are.
 
     Examples
     --------
@@ -62,6 +122,21 @@ class Trace:
     evaluations: int = 0
     message: str = ""
     state: dict[str, Array] = field(default_factory=dict, repr=False)
+    stages: list[Stage] = field(default_factory=list)
+    total_weight: float = 1.0
+
+    def in_units_of(self, total_weight: float) -> Trace:
+        """The same with penalties as a model that is fitted to rows of that weight has them."""
+        ratio = self.total_weight / total_weight
+        steps = [replace(step, penalty=step.penalty * ratio) for step in self.steps]
+        stages = [
+            replace(stage, candidates=[replace(c, penalty=c.penalty / total_weight) for c in stage.candidates])
+            for stage in self.stages
+        ]
+        return replace(self, steps=steps, stages=stages, total_weight=total_weight)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.stages)) or f"{self.objective} by {self.optimizer}: {self.message}"
 
     @property
     def values(self) -> list[float]:

@@ -1,4 +1,4 @@
-"""Tuning a problem: an objective, a way to evaluate it, an optimiser, and the record of what they did."""
+"""Tuning a problem: an objective, a way to evaluate it, an optimizer, and the record of what they did."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Tuned:
-    """A problem with the best penalty, kernel and centres that were found, and how they were found.
+    """A problem with the best penalty, kernel and centers that were found, and how they were found.
 
     Examples
     --------
@@ -61,7 +61,7 @@ def tune(
     resume: Trace | None = None,
     journal: Journal | None = None,
 ) -> Tuned:
-    """Minimise an objective over the penalty, the kernel's parameters and the centres, together, by gradient.
+    """Minimize an objective over the penalty, the kernel's parameters and the centers, together, by gradient.
 
     Parameters
     ----------
@@ -111,7 +111,11 @@ def tune(
     parameters = Parameters(
         problem, penalty=penalty, kernel=kernel, centers=centers, per_feature=per_feature, free=free
     )
-    trace = Trace(goal.name, optimizer) if resume is None else dataclasses.replace(resume, steps=list(resume.steps))
+    trace = (
+        Trace(goal.name, optimizer, total_weight=problem.total_weight)
+        if resume is None
+        else dataclasses.replace(resume, steps=list(resume.steps))
+    )
     state = dict(trace.state)
     if trace.objective != goal.name or trace.optimizer != optimizer:
         raise ValueError(f"resume: the trace is one of {trace.objective} by {trace.optimizer}")

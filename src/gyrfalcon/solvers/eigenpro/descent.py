@@ -25,7 +25,7 @@ LOOKED_AT = 3  # batches whose curvature is taken
 @dataclass
 class Position:
     """The model; the residual of every row when it was last met, times the root of its weight; and the gradient that
-    these residuals make: its values at the centres and its slope in the intercept."""
+    these residuals make: its values at the centers and its slope in the intercept."""
 
     beta: Tensor
     intercept: Tensor

@@ -1,4 +1,4 @@
-"""EigenPro 2: preconditioned stochastic gradients for centres that are the points."""
+"""EigenPro 2: preconditioned stochastic gradients for centers that are the points."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""EigenPro 3: projected and preconditioned stochastic gradients for centres of any kind."""
+"""EigenPro 3: projected and preconditioned stochastic gradients for centers of any kind."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ LOOKED_AT = 64  # rows that tell how large the projected kernel is at a point
 class Network:
     """f = k(·, C) β + b, and the steps that batches of rows call for.
 
-    The gradient of a batch B with residuals g is k(·, B) g. It is projected onto the span of the centres first and
+    The gradient of a batch B with residuals g is k(·, B) g. It is projected onto the span of the centers first and
     preconditioned there, by functions of that span: so the descent ends where the gradient has no part in the span,
     which is the least-squares solution. (To precondition first and project then, as in the paper's algorithms, is to
-    minimise a sum of squares with other weights whenever the residuals cannot vanish.)
+    minimize a sum of squares with other weights whenever the residuals cannot vanish.)
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class Network:
         self._at_centers = torch.as_tensor(K.square.with_centers(index=self.sample) @ U).double()
 
     def _own(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-        """Some rows of X, and what the projection onto the span of the centres leaves of k(x, x) at them."""
+        """Some rows of X, and what the projection onto the span of the centers leaves of k(x, x) at them."""
         rows = np.unique(np.linspace(0, self.K.shape[0] - 1, LOOKED_AT).astype(int))
         block = dense(self.K.rows(rows)).double()
         return rows, as_numpy((block * self.project(block.T.contiguous()).T).sum(1))
@@ -91,11 +91,11 @@ class Network:
         return f
 
     def gradient(self, block: Any, gaps: Tensor) -> tuple[Tensor, Tensor]:
-        """Σ k(·, x) g at the centres, and Σ g."""
+        """Σ k(·, x) g at the centers, and Σ g."""
         return (gaps.T.to(self.K.dtype) @ block).T.double(), gaps.sum(0, keepdim=True)
 
     def direction(self, values: Tensor, slope: Tensor, beta: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """The gradient with these values at the centres and this slope in b, and that of the ridge at β, projected and
+        """The gradient with these values at the centers and this slope in b, and that of the ridge at β, projected and
         preconditioned: coefficients and intercept."""
         functions = self.functions
         theta = self.project(values, beta, self.ridge)

@@ -1,4 +1,4 @@
-"""Projections of functions onto the span of centres: from values at the centres to coefficients."""
+"""Projections of functions onto the span of centers: from values at the centers to coefficients."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gyrfalcon.moments import Whitening
 from .interpolation import Interpolation
 
 PROJECTIONS = ("auto", "exact", "inexact")
-MOST_FACTORED = 12_000  # centres; k(C, C) of as many takes 1.2 GB, and its factorisation a minute
+MOST_FACTORED = 12_000  # centers; k(C, C) of as many takes 1.2 GB, and its factorization a minute
 
 
 class Projection(Protocol):
@@ -54,7 +54,7 @@ class ExactProjection:
 
 
 class InexactProjection:
-    """By a few epochs of EigenPro 2 on the centres, from zero; O(p) memory.
+    """By a few epochs of EigenPro 2 on the centers, from zero; O(p) memory.
 
     Batches come in the same order every time, which makes it a linear map.
     """

@@ -34,7 +34,7 @@ class EigenProState(State):
         super().__init__(K, weights, intercept)
         check_kernel(K)
         if K.symmetric and weights is not None:
-            raise ValueError("weights: eigenpro takes none where all points are centres: drop them, or choose falkon")
+            raise ValueError("weights: eigenpro takes none where all points are centers: drop them, or choose falkon")
         self.made: tuple[float, torch.dtype, Interpolation | Descent] | None = None
 
 
@@ -42,12 +42,12 @@ class EigenProState(State):
 class EigenPro(Solver[EigenProState]):
     """Solve by descent, f ← f - η P ∇L, one batch of rows a step, with P from the leading eigenfunctions of a sample.
 
-    Where the centres are the points (`K.symmetric`) this is EigenPro 2: with a penalty of zero f interpolates, and
-    neither n × n numbers nor a factorization are needed. Other centres, which may be more than the points, make it
-    EigenPro 3: gradients are projected onto the span of the centres. Batches and steps follow from the spectrum, steps
+    Where the centers are the points (`K.symmetric`) this is EigenPro 2: with a penalty of zero f interpolates, and
+    neither n × n numbers nor a factorization are needed. Other centers, which may be more than the points, make it
+    EigenPro 3: gradients are projected onto the span of the centers. Batches and steps follow from the spectrum, steps
     from the largest eigenvalue that P leaves a batch (EigenPro 3: the largest over three batches).
 
-    Weights of rows are for other centres than the points. If a start has coefficients so large that float32 entries of
+    Weights of rows are for other centers than the points. If a start has coefficients so large that float32 entries of
     K are not enough for them, float64 ones are made. Residuals and objectives that a callback sees are those of the
     rows when they were visited, so they lag behind.
 
@@ -59,7 +59,7 @@ class EigenPro(Solver[EigenProState]):
     max_iterations : int
         Epochs: how often every row is visited.
     projection : "auto", "exact" or "inexact"
-        A Cholesky factor of k(C, C), or epochs of EigenPro 2 on the centres, which need no m × m matrix.
+        A Cholesky factor of k(C, C), or epochs of EigenPro 2 on the centers, which need no m × m matrix.
     projection_epochs : int
         How many of these a step.
     sample_size : int, optional
@@ -300,7 +300,7 @@ def check_kernel(K: KernelMatrix) -> None:
     if not K.kernel.positive_definite:
         raise ValueError(f"kernel: {K.kernel!r} is not positive definite, which eigenpro needs: choose another")
     if min(K.shape) == 0:
-        raise ValueError(f"K must have rows and centres, got shape {K.shape}")
+        raise ValueError(f"K must have rows and centers, got shape {K.shape}")
 
 
 def checked_count(value: Any, name: str) -> int | None:

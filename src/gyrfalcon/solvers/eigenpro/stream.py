@@ -42,7 +42,7 @@ def eigenpro_stream(
 ) -> Solution:
     """Fit f = Σⱼ βⱼ k(·, cⱼ) to batches of rows and targets, each seen once: one step a batch, the iterates averaged.
 
-    Nothing is kept of a batch. The preconditioner comes from the centres and the first batch, steps from the steepest
+    Nothing is kept of a batch. The preconditioner comes from the centers and the first batch, steps from the steepest
     of the batches looked at: the first three and every tenth. The average over the later iterates is the solution,
     since single ones keep the noise of the last batches. There is no penalty and no intercept.
 
@@ -50,7 +50,7 @@ def eigenpro_stream(
     ----------
     kernel : Kernel or str
     C : array, tensor or CSR of shape (p, d)
-        The centres, without labels.
+        The centers, without labels.
     batches : iterable of (X, Y)
         X like C, Y of shape (rows,) or (rows, t) and of the type of X. Some hundred rows each are best.
     start : tensor of shape (p, t), optional

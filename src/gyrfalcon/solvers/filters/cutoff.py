@@ -21,12 +21,12 @@ from ..stopping import Split, check_count, check_validation
 
 
 class CutoffState(State):
-    """The whitening of the centres, and which rows are held out."""
+    """The whitening of the centers, and which rows are held out."""
 
     def __init__(self, K: KernelMatrix, weights: Tensor | None, intercept: bool, split: Split):
         super().__init__(K, weights, intercept)
         if K.shape[1] == 0:
-            raise ValueError("C has no rows: give at least one centre")
+            raise ValueError("C has no rows: give at least one center")
         self.split = split
         split.weigh(None if weights is None else as_numpy(weights, np.float64)[:, 0])
         with self.timed("factor"):

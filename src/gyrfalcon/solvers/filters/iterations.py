@@ -96,7 +96,7 @@ class EarlyStopped(Solver[FilterState]):
 
 @dataclass(frozen=True)
 class Nytro(EarlyStopped):
-    """Gradient descent from f = 0, stopped early: NYTRO, and the Landweber iteration if all points are centres.
+    """Gradient descent from f = 0, stopped early: NYTRO, and the Landweber iteration if all points are centers.
 
     With TᵀT = k(C, C), Z = K T⁻¹ and v = Tβ, an iteration is v ← v + step·(Zᵀ(Y - Zv)/n - penalty·v), after t of which
     an eigenvalue σ of ZᵀZ/n was inverted to (1 - (1 - step·σ)ᵗ)/σ: step·t plays the role of 1/penalty. One pass over
@@ -201,7 +201,7 @@ def _nu_weights(i: int, nu: float) -> tuple[float, float]:
 class KernelCG(EarlyStopped):
     """Conjugate gradients from f = 0, stopped early.
 
-    After t iterations v minimises the objective over the Krylov space of Zᵀ(Z·)/n + penalty and ZᵀY/n: no method of t
+    After t iterations v minimizes the objective over the Krylov space of Zᵀ(Z·)/n + penalty and ZᵀY/n: no method of t
     passes gets a lower one. Each output, and each fold, has a polynomial of its own, made from its targets.
 
     Parameters
@@ -244,7 +244,7 @@ class KernelCG(EarlyStopped):
 def _orthogonal(vectors: Array, earlier: list[Array]) -> Array:
     """What residuals of conjugate gradients are to earlier ones, but for rounding, which would undo it in ten steps.
 
-    Twice is enough. The earlier ones take less memory than T as long as there are fewer columns than centres.
+    Twice is enough. The earlier ones take less memory than T as long as there are fewer columns than centers.
     """
     for _ in range(2):
         for unit in earlier:

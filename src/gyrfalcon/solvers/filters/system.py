@@ -1,4 +1,4 @@
-"""The equations of iterative regularisers, for all rows and for all but those held out, one pass over X for all."""
+"""The equations of iterative regularizers, for all rows and for all but those held out, one pass over X for all."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class Part(NamedTuple):
 
 
 class FilterState(State):
-    """The whitening of the centres, which rows are held out, and the matrix of each part of the rows."""
+    """The whitening of the centers, which rows are held out, and the matrix of each part of the rows."""
 
     def __init__(self, K: KernelMatrix, weights: Tensor | None, intercept: bool, rule: EarlyStopping, seed: int):
         super().__init__(K, weights, intercept)
         if K.shape[1] == 0:
-            raise ValueError("C has no rows: give at least one centre")
+            raise ValueError("C has no rows: give at least one center")
         n = K.shape[0]
         self.split = Split.of(n, rule.validation, seed, contiguous=K.streamed)
         total = self.split.weigh(None if weights is None else as_numpy(weights, np.float64)[:, 0])

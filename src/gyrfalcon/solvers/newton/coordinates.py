@@ -29,8 +29,8 @@ class NewtonState(State):
 class Coordinates:
     """The coordinates x = (Tβ; b), in which ‖f‖² is a sum of squares, products with K in them, and a preconditioner.
 
-    The preconditioner is the Hessian at centres that stand for the points, with the mean curvature c for all of them:
-    c·[[TTᵀ/m + 2μ/c·I, T1/m], [1ᵀTᵀ/m, 1]] = c·RᵀR, R = [[A, r], [0, σ]]. Curvatures of their own for the centres gain
+    The preconditioner is the Hessian at centers that stand for the points, with the mean curvature c for all of them:
+    c·[[TTᵀ/m + 2μ/c·I, T1/m], [1ᵀTᵀ/m, 1]] = c·RᵀR, R = [[A, r], [0, σ]]. Curvatures of their own for the centers gain
     nothing. c is left out, since conjugate gradients and relative norms do not notice.
     """
 

@@ -31,7 +31,7 @@ STALLED_STEPS = 3  # Newton steps without progress before rounding is blamed
 
 @dataclass(frozen=True)
 class Newton(Solver[NewtonState]):
-    """Minimise the risk by Newton steps, each solved roughly by conjugate gradients with Falkon's preconditioner.
+    """Minimize the risk by Newton steps, each solved roughly by conjugate gradients with Falkon's preconditioner.
 
     The first steps are for penalties that fall geometrically to the one asked for, the others for that one, solved to
     the square root of the relative gradient. In x = (Tβ; b), where TᵀT = Kmm, the risk has the gradient

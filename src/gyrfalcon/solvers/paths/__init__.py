@@ -1,4 +1,4 @@
-"""Whole paths in the number of centres or features and in the penalty, for little more than the price of one solve."""
+"""Whole paths in the number of centers or features and in the penalty, for little more than the price of one solve."""
 
 from .nystrom import NystromPath, nystrom_path
 from .plots import plot_filter, plot_surface

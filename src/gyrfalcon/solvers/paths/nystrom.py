@@ -1,4 +1,4 @@
-"""Every number of centres and every penalty, for little more than the price of the largest solve."""
+"""Every number of centers and every penalty, for little more than the price of the largest solve."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .size_path import PENALTIES, SIZES, SizePath, trace
 
 
 class NystromPath(SizePath):
-    """Validation errors of shape (sizes, penalties), by number of centres, and the solution for each.
+    """Validation errors of shape (sizes, penalties), by number of centers, and the solution for each.
 
     Attributes
     ----------
@@ -31,7 +31,7 @@ class NystromPath(SizePath):
     ((3, 2), (30, 1e-06))
     """
 
-    unit: ClassVar[str] = "centres"
+    unit: ClassVar[str] = "centers"
 
 
 def nystrom_path(
@@ -42,20 +42,20 @@ def nystrom_path(
     validation: float | int = 0.2,
     random_state: int = 0,
 ) -> NystromPath:
-    """Solve with the first m centres for every m of a grid and every penalty of another, in one pass over X.
+    """Solve with the first m centers for every m of a grid and every penalty of another, in one pass over X.
 
-    T, with TᵀT = k(C, C), is triangular, so the features of the first m centres are the first m columns of Z = K T⁻¹,
+    T, with TᵀT = k(C, C), is triangular, so the features of the first m centers are the first m columns of Z = K T⁻¹,
     and their moments a leading block of ZᵀZ. A Cholesky factor of ZᵀZ/n + penalty·I holds the factors of all its
     leading blocks: m³/3 operations serve all sizes at one penalty, n·m² all penalties. Held-out errors come from the
-    moments of the rows held out. A hold-out costs `penalties` factorisations, k folds k times that.
+    moments of the rows held out. A hold-out costs `penalties` factorizations, k folds k times that.
 
     Parameters
     ----------
     problem : LeastSquares
-        Its centres are added in the order in which they stand, which should be that of a shuffle or of importance;
+        Its centers are added in the order in which they stand, which should be that of a shuffle or of importance;
         its penalty is not used.
     sizes : int or sequence of ints
-        How many sizes, evenly spaced on a logarithmic scale up to all centres; or the sizes.
+        How many sizes, evenly spaced on a logarithmic scale up to all centers; or the sizes.
     penalties : int or sequence of floats
         How many penalties, from 1e-7 to 10 over the sum of the weights; or the penalties.
     validation : float or int

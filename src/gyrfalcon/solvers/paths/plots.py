@@ -1,4 +1,4 @@
-"""Pictures of regularisation paths: errors along the iterations, and over centres and penalties."""
+"""Pictures of regularization paths: errors along the iterations, and over centers and penalties."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def plot_filter(solution: Any, ax: Axes | None = None) -> Axes:
-    """The training objective and the validation error along a regularisation path, and the step that was chosen.
+    """The training objective and the validation error along a regularization path, and the step that was chosen.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def plot_filter(solution: Any, ax: Axes | None = None) -> Axes:
 
 
 def plot_surface(path: SizePath, ax: Axes | None = None) -> Axes:
-    """Validation errors over the number of centres or features and the penalty, in levels of their logarithm; the best
+    """Validation errors over the number of centers or features and the penalty, in levels of their logarithm; the best
     is marked.
 
     Parameters
@@ -61,7 +61,7 @@ def plot_surface(path: SizePath, ax: Axes | None = None) -> Axes:
     >>> X = torch.linspace(-3, 3, 200, dtype=torch.float64)[:, None]
     >>> problem = gf.solvers.LeastSquares(gf.KernelMatrix("rbf", X, X[::10]), torch.sin(X), penalty=0.0)
     >>> gf.solvers.plot_surface(gf.solvers.nystrom_path(problem)).get_xlabel()
-    'number of centres'
+    'number of centers'
     """
     if not isinstance(path, SizePath) or min(path.errors.shape) < 2:
         raise ValueError("path must be a NystromPath or a RandomFeaturePath of two sizes and two penalties at least")

@@ -80,6 +80,6 @@ def random_feature_path(
     """
     if not problem.K.kernel.explicit:
         raise ValueError(
-            f"problem: {problem.K.kernel!r} has centres, not features: take nystrom_path, or RandomFeatures(...).matrix"
+            f"problem: {problem.K.kernel!r} has centers, not features: take nystrom_path, or RandomFeatures(...).matrix"
         )
     return trace(RandomFeaturePath, problem, sizes, penalties, validation, random_state)

@@ -122,8 +122,8 @@ class Runs:
             met = walked.values[-sizes:].transpose(1, 2).reshape(-1, t)
             losses = losses + self._summed(rows, met, Y)
             self._move(chunk, walked, W, total)
-        penalised = as_numpy(norms if losses.shape[1] == t else norms.sum(1, keepdim=True))
-        objectives = losses / self.row_weights.sum() + problem.penalty * penalised
+        penalized = as_numpy(norms if losses.shape[1] == t else norms.sum(1, keepdim=True))
+        objectives = losses / self.row_weights.sum() + problem.penalty * penalized
         return np.where(state.alive[-1][:, None], objectives, np.inf)
 
     def _visits(self, epoch: int) -> Iterator[Array]:

@@ -39,8 +39,8 @@ class SGDState(State):
 class SGD(Solver[SGDState]):
     """Follow the gradient of one row, or of a small batch, at a time: f ← (1 - 2η·penalty)·f - η ∂ℓ k(·, x).
 
-    The t-th step has the size η = step·t^(-decay); rows are visited in a new random order in every epoch. With centres
-    other than the points, k(·, x) is projected onto their span. Where X holds features and the centres are the unit
+    The t-th step has the size η = step·t^(-decay); rows are visited in a new random order in every epoch. With centers
+    other than the points, k(·, x) is projected onto their span. Where X holds features and the centers are the unit
     vectors, with `kernels.Linear()`, the coefficients are the weights of a linear model, f(x) = ⟨w, x⟩ + b. An
     intercept takes steps as if it were the weight of a feature as large as the largest point.
 

@@ -65,7 +65,7 @@ class Space(ABC):
 
 
 class Expansion(Space):
-    """All points are centres: W are the coefficients."""
+    """All points are centers: W are the coefficients."""
 
     def __init__(self, K: KernelMatrix):
         super().__init__(K)
@@ -96,7 +96,7 @@ class _Points(Chunk):
 
 
 class Explicit(Space):
-    """The rows of X are the features: a linear kernel with the unit vectors as centres."""
+    """The rows of X are the features: a linear kernel with the unit vectors as centers."""
 
     def __init__(self, K: KernelMatrix):
         super().__init__(K)
@@ -109,7 +109,7 @@ class Explicit(Space):
 
 
 class Nystrom(Space):
-    """Other centres: features T⁻ᵀk(C, x), TᵀT = k(C, C), which are the projections onto the span of the centres; T = I
+    """Other centers: features T⁻ᵀk(C, x), TᵀT = k(C, C), which are the projections onto the span of the centers; T = I
     for an explicit feature map.
 
     They are kept if half the budget holds them, and made again in every epoch if not.
@@ -164,7 +164,7 @@ class _Features(Chunk):
 
 def space_of(K: KernelMatrix) -> Space:
     if min(K.shape) == 0:
-        raise ValueError(f"K must have rows and centres, got shape {K.shape}")
+        raise ValueError(f"K must have rows and centers, got shape {K.shape}")
     if not (K.kernel.positive_definite or K.kernel.explicit):
         raise ValueError(f"kernel: {K.kernel!r} is not positive definite, which sgd needs: choose another")
     if K.symmetric:

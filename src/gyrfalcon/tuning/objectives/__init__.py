@@ -1,4 +1,4 @@
-"""What tuning minimises; one file each."""
+"""What tuning minimizes; one file each."""
 
 from .base import Criterion, Evaluation, Gradient, Method, Objective, Statistics
 from .complexity import ComplexityRegularization

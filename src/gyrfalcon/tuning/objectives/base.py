@@ -16,7 +16,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Gradient(NamedTuple):
-    """Derivatives of an objective: in the penalty, in each parameter of the kernel by name, and in the centres.
+    """Derivatives of an objective: in the penalty, in each parameter of the kernel by name, and in the centers.
 
     Examples
     --------
@@ -71,7 +71,7 @@ class Statistics:
     risk : ‖f(X) - Y‖² / n + λ ‖f‖²
     norm : ‖f‖²
     freedom : Tr((K̃ + nλI)⁻¹ K̃), the degrees of freedom
-    defect : Tr(K - K̃), what the centres miss
+    defect : Tr(K - K̃), what the centers miss
     log_determinant : log det(K̃ + nλI)
 
     Examples
@@ -111,7 +111,7 @@ class Method(Protocol):
 
 
 class Objective(ABC):
-    """What tuning minimises over the penalty, the kernel's parameters and the centres.
+    """What tuning minimizes over the penalty, the kernel's parameters and the centers.
 
     The targets should have mean zero: the problem is taken without its intercept.
 
@@ -132,7 +132,7 @@ class Objective(ABC):
 
     @abstractmethod
     def evaluate(self, problem: LeastSquares, method: Method, *, gradient: bool = True) -> Evaluation:
-        """The objective at the penalty, kernel and centres of a problem.
+        """The objective at the penalty, kernel and centers of a problem.
 
         Parameters
         ----------
@@ -163,7 +163,7 @@ class Criterion(Objective):
 
     @abstractmethod
     def terms(self, s: Statistics) -> dict[str, Tensor]:
-        """The terms whose sum is minimised."""
+        """The terms whose sum is minimized."""
 
     def evaluate(self, problem: LeastSquares, method: Method, *, gradient: bool = True) -> Evaluation:
         return method.criterion(problem, self, gradient=gradient)

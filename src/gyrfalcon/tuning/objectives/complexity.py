@@ -1,4 +1,4 @@
-"""Complexity regularisation: the training error plus what the degrees of freedom are worth."""
+"""Complexity regularization: the training error plus what the degrees of freedom are worth."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Generalised cross-validation."""
+"""Generalized cross-validation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The criterion that the tuning paper proposes: a bound on the test error that counts what the centres miss."""
+"""The criterion that the tuning paper proposes: a bound on the test error that counts what the centers miss."""
 
 from __future__ import annotations
 
