@@ -1,5 +1,7 @@
 """Moments against plain float64 sums, and what they promise: they add up, can be taken apart, saved and solved."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -70,7 +72,7 @@ def test_add_up_however_the_rows_are_cut(cuts, seed):
     ends = [0, *sorted(cuts), len(X)]
     parts = [
         Moments.of(K.rows(slice(a, b)), Y[a:b], w[a:b], whitening=whole.whitening)
-        for a, b in zip(ends, ends[1:], strict=False)
+        for a, b in itertools.pairwise(ends)
     ]
     total = sum(parts[1:], parts[0])
     np.testing.assert_allclose(total.second, whole.second, rtol=1e-12, atol=1e-11)
