@@ -19,6 +19,10 @@
 #include "sgd.hpp"
 
 namespace nb = nanobind;
+
+namespace gyrfalcon {
+void bind_recursive(nb::module_& module);  // recursive.cpp
+}
 using namespace gyrfalcon;
 
 namespace {
@@ -253,6 +257,7 @@ NB_MODULE(_native, module) {
                nb::arg("penalty"), nb::arg("rate"), nb::arg("coefficients").noconvert(),
                nb::arg("averages").noconvert(), nb::arg("shrinks").noconvert(), nb::arg("shares").noconvert(),
                nb::arg("intercepts").noconvert(), nb::arg("sums").noconvert(), nb::arg("threads"));
+    bind_recursive(module);
     module.def("instruction_set", &instruction_set);
     module.def("exponential_nanoseconds",
                [](bool single) { return single ? exponential_nanoseconds<float>() : exponential_nanoseconds<double>(); });

@@ -7,7 +7,7 @@
 (10000,)
 """
 
-from . import centers, data, datasets, kernels, losses, report, solvers, tables, tuning
+from . import centers, data, datasets, kernels, losses, online, report, solvers, tables, tuning
 from .estimators import Falkon, KernelClassifier, KernelRegressor, LogisticFalkon
 from .features import RandomFeatures
 from .matrix import KernelMatrix, Plan
@@ -33,6 +33,7 @@ __all__ = [
     "kernels",
     "load",
     "losses",
+    "online",
     "plan",
     "report",
     "solvers",
