@@ -4,13 +4,19 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gyrfalcon as gf
-from gyrfalcon.online import RecursiveRegressor
+from gyrfalcon.online import RecursiveClassifier, RecursiveRegressor
 
 ESTIMATORS = [
     RecursiveRegressor(),
     RecursiveRegressor(gf.RandomFeatures(n_features=100, length_scale=1.0, random_state=0)),
     RecursiveRegressor(StandardScaler(), fit_intercept=False),
     RecursiveRegressor(window=150),
+    RecursiveRegressor(forgetting=0.99999999),
+    RecursiveClassifier(),
+    RecursiveClassifier(recode=0.5),
+    RecursiveClassifier(rebalance=True),
+    RecursiveClassifier(window=150),
+    RecursiveClassifier(gf.RandomFeatures(n_features=100, length_scale=1.0, random_state=0)),
 ]
 
 

@@ -96,7 +96,7 @@ class RecursiveEstimator(StreamMixin, Savable, BaseEstimator):  # type: ignore[m
                 if reset:
                     self._memory = self._new_memory(self._penalties(design.shape[1]), outputs)
                 elif design.shape[0] < points.shape[0]:  # more blocks follow, one of which may have to be refused
-                    self._memory = self._memory.copy()
+                    self._own_state()
                 self._ready_outputs(outputs)
             self._take_up(design, targets[rows], None if weights is None else weights[rows])
 
@@ -222,8 +222,12 @@ class RecursiveEstimator(StreamMixin, Savable, BaseEstimator):  # type: ignore[m
     def _twin(self) -> Self:
         """A copy that learns on its own."""
         twin = copy.copy(self)
-        twin._memory = self._memory.copy()
+        twin._own_state()
         return twin
+
+    def _own_state(self) -> None:
+        """Replace what is changed in place by copies."""
+        self._memory = self._memory.copy()
 
     # Questions.
 

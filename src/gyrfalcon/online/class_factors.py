@@ -56,9 +56,7 @@ class ClassFactors:
             whole = Factor(self.penalties, self.outputs)
             for column, factor in enumerate(self._factors):
                 if totals[column] > 0:
-                    spread = Factor(np.zeros(whole.width), self.outputs)
-                    spread.R[:], spread.Z[:, column] = factor.R, factor.Z[:, 0]
-                    spread.leftover[0, column], spread.weight = factor.leftover[0, 0], factor.weight
+                    spread = factor.spread(np.array([column]), self.outputs)
                     whole.absorb(spread, ages[column] * totals.sum() / totals[column])
             self._whole = whole
         return self._whole

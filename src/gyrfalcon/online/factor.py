@@ -175,6 +175,13 @@ class Factor:
         self.Z[:], self.leftover[:] = Z, leftover
         self._changed()
 
+    def spread(self, columns: Array, outputs: int) -> Factor:
+        """The same rows with the outputs in these columns of more, and zeros in the others."""
+        wide = Factor(self.penalties, outputs)
+        wide.R[:], wide.Z[:, columns], wide.leftover[:, columns] = self.R, self.Z, self.leftover
+        wide.weight, wide.held = self.weight, self.held
+        return wide
+
     # Merging.
 
     def merge(self, other: Factor) -> None:
