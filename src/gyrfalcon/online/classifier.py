@@ -135,7 +135,7 @@ class RecursiveClassifier(ClassifierMixin, RecursiveEstimator):  # type: ignore[
             isinstance(self.recode, bool) or not isinstance(self.recode, numbers.Real) or not 0 <= self.recode <= 1
         ):
             raise ValueError(f"recode must be 'auto' or a number in [0, 1], got {self.recode!r}")
-        if self.rebalance and self.recode != 0:
+        if self.rebalance and (self.recode == "auto" or float(self.recode) > 0):
             raise ValueError("rebalance and recode do the same in two ways: leave one of them out")
         if self.rebalance and self.window is not None:
             raise ValueError("rebalance does not go with a window: use recode")

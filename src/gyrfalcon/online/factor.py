@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Self
 
 import numpy as np
 from scipy.linalg import lapack, solve_triangular
+from threadpoolctl import ThreadpoolController
 
 from gyrfalcon.matrix.native_engine import core
 
@@ -16,6 +18,11 @@ LAPACK_BLOCK = 64  # columns that LAPACK transforms together
 LEAST_PENALTY = 0.25  # share of the penalty that the factor holds at least: what is missing is added when it is solved
 CG_TOLERANCE = 1e-16
 MOST_CG_STEPS = 60  # the matrix has eigenvalues between 1 and 4: half of them suffice for the last digit
+
+
+@functools.cache
+def _threads() -> ThreadpoolController:
+    return ThreadpoolController()
 
 
 class Factor:
@@ -140,13 +147,14 @@ class Factor:
             self.leftover[:] += np.square(rows[:, d:]).sum(0)
             return
         pentagon = d if triangular else 0
-        R, V, T, info = lapack.dtpqrt(pentagon, min(LAPACK_BLOCK, d), self.R, rows[:, :d])
-        assert info == 0
-        if self.outputs:
-            Z, rest, info = lapack.dtpmqrt(pentagon, V, T, self.Z, rows[:, d:], trans="T")
+        with _threads().limit(limits=1, user_api="blas"):  # more gain little, and lose much where others work too
+            R, V, T, info = lapack.dtpqrt(pentagon, min(LAPACK_BLOCK, d), self.R, rows[:, :d])
             assert info == 0
-            self.Z[:] = Z
-            self.leftover[:] += np.square(rest).sum(0)
+            if self.outputs:
+                Z, rest, info = lapack.dtpmqrt(pentagon, V, T, self.Z, rows[:, d:], trans="T")
+                assert info == 0
+                self.Z[:] = Z
+                self.leftover[:] += np.square(rest).sum(0)
         signs = np.where(np.diag(R) < 0, -1.0, 1.0)[:, None]  # positive diagonals, as the rotations have them
         self.R[:] = np.triu(R) * signs
         self.Z[:] *= signs
