@@ -20,6 +20,7 @@ from . import (
     memory,
     mnist,
     objectives,
+    online,
     paths,
     picture,
     planning,
@@ -89,6 +90,8 @@ def main() -> None:
             simplex.run(arguments.quick)
         case "random_features":
             random_features.run(arguments.quick)
+        case "online":
+            online.run(arguments.quick)
         case "picture":
             picture.run()
         case "demo":
@@ -147,6 +150,11 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("simplex", parents=[quick], help="errors of simplex-coded classes under margins, as figures")
     commands.add_parser(
         "random_features", parents=[quick], help="random features: products beside PyTorch, ridge beside scikit-learn"
+    )
+    commands.add_parser(
+        "online",
+        parents=[quick],
+        help=f"recursive models beside river; rare and sorted classes; {data}",
     )
     commands.add_parser("features", parents=[quick], help="length scales and input maps learned among noise")
     trips = argparse.ArgumentParser(add_help=False)

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from scipy.linalg import lapack, solve_triangular
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from gyrfalcon.matrix.native_engine import core
 
