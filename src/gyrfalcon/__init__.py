@@ -7,7 +7,7 @@
 (10000,)
 """
 
-from . import centers, data, datasets, kernels, losses, online, report, solvers, tables, tuning
+from . import centers, data, datasets, dynamics, kernels, losses, online, report, solvers, tables, tuning
 from .estimators import Falkon, KernelClassifier, KernelRegressor, LogisticFalkon
 from .features import RandomFeatures
 from .matrix import KernelMatrix, Plan
@@ -30,6 +30,7 @@ __all__ = [
     "centers",
     "data",
     "datasets",
+    "dynamics",
     "kernels",
     "load",
     "losses",

@@ -10,7 +10,7 @@ Array = np.ndarray[Any, Any]
 
 EVERY = 6  # one of so many rows is held out
 MOST_ROWS = 2000  # held out and kept: the oldest row of the most frequent class makes room
-WELL_REPRESENTED = 0.5  # times the mean number of rows of a class: those with fewer have no vote
+WELL_REPRESENTED = 1.0  # times the mean number of rows of a class: those with fewer gain by recoding, and have no vote
 STRENGTHS = np.linspace(0.0, 1.0, 21)
 
 
