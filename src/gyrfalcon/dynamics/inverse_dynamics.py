@@ -92,7 +92,7 @@ class InverseDynamics(Savable, BaseEstimator):  # type: ignore[misc]
         *,
         prior: Any = None,
         penalty: Any = 1e-6,
-        residual_penalty: float = 1e-2,
+        residual_penalty: float = 1.0,
         forgetting: float = 1.0,
         scale: Any = "auto",
     ):
