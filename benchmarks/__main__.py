@@ -16,6 +16,7 @@ from . import (
     gaussian_processes,
     gradient,
     gram,
+    inverse_dynamics,
     machine,
     memory,
     mnist,
@@ -90,6 +91,8 @@ def main() -> None:
             simplex.run(arguments.quick)
         case "random_features":
             random_features.run(arguments.quick)
+        case "inverse_dynamics":
+            inverse_dynamics.run(arguments.quick)
         case "online":
             online.run(arguments.quick)
         case "picture":
@@ -151,6 +154,7 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser(
         "random_features", parents=[quick], help="random features: products beside PyTorch, ridge beside scikit-learn"
     )
+    commands.add_parser("inverse_dynamics", parents=[quick], help=f"torques of simulated and real arms; {data}")
     commands.add_parser(
         "online",
         parents=[quick],
