@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn import decomposition, kernel_approximation, pipeline, preprocessing
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from torch import Tensor
@@ -21,17 +22,14 @@ Array = np.ndarray[Any, Any]
 
 # Transformers of scikit-learn whose fitted attributes are numbers and arrays, which is all that a file holds of them.
 PLAIN = {
-    kind.__name__: kind
-    for kind in (
-        preprocessing.StandardScaler,
-        preprocessing.MinMaxScaler,
-        preprocessing.MaxAbsScaler,
-        preprocessing.RobustScaler,
-        preprocessing.Normalizer,
-        decomposition.PCA,
-        kernel_approximation.Nystroem,
-        kernel_approximation.RBFSampler,
-    )
+    "StandardScaler": "preprocessing",
+    "MinMaxScaler": "preprocessing",
+    "MaxAbsScaler": "preprocessing",
+    "RobustScaler": "preprocessing",
+    "Normalizer": "preprocessing",
+    "PCA": "decomposition",
+    "Nystroem": "kernel_approximation",
+    "RBFSampler": "kernel_approximation",
 }
 ATTRIBUTE = re.compile(r"[a-z][a-z0-9_]*_")
 
@@ -69,14 +67,15 @@ def pack_features(features: Any, name: str = "features") -> tuple[Any, dict[str,
         return None, {}
     if isinstance(features, FrozenEstimator):
         return pack_features(features.estimator, name)
-    if isinstance(features, pipeline.Pipeline):
+    if isinstance(features, Pipeline):
         steps = [(step, *pack_features(part, f"{name}.{step}")) for step, part in features.steps]
         arrays = {key: array for *_, parts in steps for key, array in parts.items()}
         return {"steps": [[step, described] for step, described, _ in steps]}, arrays
     if isinstance(features, Savable):
         described, arrays = describe(features)
         return {"model": described}, {f"{name}.{key}": array for key, array in arrays.items()}
-    if PLAIN.get(type(features).__name__) is not type(features):
+    name_of_kind = type(features).__name__
+    if name_of_kind not in PLAIN or _plain(name_of_kind) is not type(features):
         raise ValueError(
             f"features={features!r} cannot be written to a file without pickle: use RandomFeatures or one of "
             f"{sorted(PLAIN)}, or a Pipeline of them"
@@ -89,13 +88,13 @@ def load_features(described: Any, arrays: dict[str, Array], name: str = "feature
     if described is None:
         return None
     if "steps" in described:
-        return pipeline.Pipeline(
+        return Pipeline(
             [(str(step), load_features(part, arrays, f"{name}.{step}")) for step, part in described["steps"]]
         )
     own = {key.removeprefix(f"{name}."): array for key, array in arrays.items() if key.startswith(f"{name}.")}
     if "model" in described:
         return build(described["model"], own)
-    features = PLAIN[described["plain"]]()
+    features = _plain(described["plain"])()
     features.set_params(**described["parameters"])
     for key, value in {**described["numbers"], **own}.items():
         if not ATTRIBUTE.fullmatch(key):
@@ -120,6 +119,11 @@ def _pack_plain(features: Any, name: str) -> tuple[Any, dict[str, Array]]:
         elif isinstance(value, bool | int | float | str | np.generic):
             numbers[key] = value.item() if isinstance(value, np.generic) else value
     return {"plain": type(features).__name__, "parameters": parameters, "numbers": numbers}, arrays
+
+
+def _plain(kind: str) -> Any:
+    """The class of that name, imported when it is needed: some take long."""
+    return getattr(import_module(f"sklearn.{PLAIN[kind]}"), kind)
 
 
 def _is_fitted(features: Any) -> bool:
