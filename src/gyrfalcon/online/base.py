@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import numbers
 from collections.abc import Iterator, Mapping
+from operator import itemgetter
 from typing import Any, Self
 
 import numpy as np
@@ -141,7 +142,7 @@ class RecursiveEstimator(StreamMixin, Savable, BaseEstimator):  # type: ignore[m
         design = np.empty((len(values), values.shape[1] + first))
         design[:, :first] = 1.0
         design[:, first:] = values
-        if not np.abs(design).max(initial=0.0) <= LARGEST:
+        if not np.vdot(design, design) <= LARGEST**2:  # NaN is not
             raise ValueError(
                 f"the features of X hold NaN, infinity or numbers larger than {LARGEST:g}: leave such rows out, or "
                 "scale the features"
@@ -188,7 +189,7 @@ class RecursiveEstimator(StreamMixin, Savable, BaseEstimator):  # type: ignore[m
             if len(x) != len(self._names):
                 raise ValueError(f"x has {len(x)} features, but the model was fitted with {len(self._names)}")
             try:
-                x = [x[name] for name in self._names]
+                x = itemgetter(*self._names)(x) if len(self._names) > 1 else (x[self._names[0]],)
             except KeyError as error:
                 raise ValueError(f"x lacks the feature {error.args[0]!r}, which the model was fitted with") from None
         row = np.asarray(x, dtype=np.float64)
