@@ -44,6 +44,7 @@ class RecursiveEstimator(StreamMixin, Savable, BaseEstimator):  # type: ignore[m
     n_features_in_: int
     n_seen_: int
     _memory: Memory
+    _latest: tuple[Any, Array, Array]  # features, and the last single row with its design
     _names: list[Any] | None  # keys of dictionaries, in the order of the features
 
     # What subclasses say.
@@ -195,7 +196,12 @@ class RecursiveEstimator(StreamMixin, Savable, BaseEstimator):  # type: ignore[m
         row = np.asarray(x, dtype=np.float64)
         if row.shape != (self.n_features_in_,):
             raise ValueError(f"x has shape {row.shape}, but the model was fitted with {self.n_features_in_} features")
-        return self._design(row[None])
+        if self.features_ is None:
+            return self._design(row[None])
+        latest = self.__dict__.get("_latest")  # who learns from a row has, as a rule, just predicted it
+        if latest is None or latest[0] is not self.features_ or not np.array_equal(latest[1], row):
+            latest = self._latest = self.features_, row.copy(), self._design(row[None])
+        return latest[2]
 
     # Merging.
 
