@@ -16,11 +16,13 @@ from . import (
     gaussian_processes,
     gradient,
     gram,
+    inverse_dynamics,
     machine,
     mapped_pair,
     memory,
     mnist,
     objectives,
+    online,
     paths,
     picture,
     planning,
@@ -92,6 +94,10 @@ def main() -> None:
             simplex.run(arguments.quick)
         case "random_features":
             random_features.run(arguments.quick)
+        case "inverse_dynamics":
+            inverse_dynamics.run(arguments.quick)
+        case "online":
+            online.run(arguments.quick)
         case "picture":
             picture.run()
         case "demo":
@@ -150,6 +156,12 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("simplex", parents=[quick], help="errors of simplex-coded classes under margins, as figures")
     commands.add_parser(
         "random_features", parents=[quick], help="random features: products beside PyTorch, ridge beside scikit-learn"
+    )
+    commands.add_parser("inverse_dynamics", parents=[quick], help=f"torques of simulated and real arms; {data}")
+    commands.add_parser(
+        "online",
+        parents=[quick],
+        help=f"recursive models beside river; rare and sorted classes; {data}",
     )
     commands.add_parser("features", parents=[quick], help="length scales and input maps learned among noise")
     trips = argparse.ArgumentParser(add_help=False)

@@ -23,6 +23,10 @@
 #include "sparse.hpp"
 
 namespace nb = nanobind;
+
+namespace gyrfalcon {
+void bind_recursive(nb::module_& module);  // recursive.cpp
+}
 using namespace gyrfalcon;
 
 namespace {
@@ -385,6 +389,7 @@ NB_MODULE(_native, module) {
                nb::arg("intercepts").noconvert(), nb::arg("sums").noconvert(), nb::arg("threads"));
     module.def("families", &described_families);
     module.def("losses", &described_losses);
+    bind_recursive(module);
     module.def("instruction_set", &instruction_set);
     module.def("exponential_nanoseconds",
                [](bool single) { return single ? exponential_nanoseconds<float>() : exponential_nanoseconds<double>(); });

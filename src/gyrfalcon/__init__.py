@@ -15,7 +15,20 @@ from typing import TYPE_CHECKING, Any
 from .version import __version__
 
 if TYPE_CHECKING:
-    from . import centers, data, datasets, kernels, losses, moments, report, solvers, tables, tuning
+    from . import (
+        centers,
+        data,
+        datasets,
+        dynamics,
+        kernels,
+        losses,
+        moments,
+        online,
+        report,
+        solvers,
+        tables,
+        tuning,
+    )
     from .estimators import Falkon, KernelClassifier, KernelRegressor, LogisticFalkon
     from .features import RandomFeatures
     from .matrix import KernelMatrix, Plan
@@ -38,10 +51,12 @@ __all__ = [
     "centers",
     "data",
     "datasets",
+    "dynamics",
     "kernels",
     "load",
     "losses",
     "moments",
+    "online",
     "plan",
     "report",
     "solvers",
@@ -71,6 +86,7 @@ _ROOMS = {
     "checkpoints",
     "data",
     "datasets",
+    "dynamics",
     "estimators",
     "features",
     "kernels",
@@ -78,6 +94,7 @@ _ROOMS = {
     "losses",
     "matrix",
     "moments",
+    "online",
     "persistence",
     "planning",
     "report",

@@ -27,7 +27,9 @@ State = tuple[dict[str, Any], dict[str, Array]]
 
 VERSION = 1
 LARGEST_HEADER = 64 << 20
-MODEL_ROOMS = ("gyrfalcon.estimators", "gyrfalcon.tables")  # whose models a file may hold
+MODEL_ROOMS = tuple(
+    f"gyrfalcon.{room}" for room in ("estimators", "features", "tables", "online", "dynamics")
+)  # whose models a file may hold
 UNFINISHED = ".part"  # how the name ends of a file that is being written
 
 

@@ -71,8 +71,7 @@ def test_add_up_however_the_rows_are_cut(cuts, seed):
     whole = Moments.of(K, Y, w)
     ends = [0, *sorted(cuts), len(X)]
     parts = [
-        Moments.of(K.rows(slice(a, b)), Y[a:b], w[a:b], whitening=whole.whitening)
-        for a, b in itertools.pairwise(ends)
+        Moments.of(K.rows(slice(a, b)), Y[a:b], w[a:b], whitening=whole.whitening) for a, b in itertools.pairwise(ends)
     ]
     total = sum(parts[1:], parts[0])
     np.testing.assert_allclose(total.second, whole.second, rtol=1e-12, atol=1e-11)

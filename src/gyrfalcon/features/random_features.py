@@ -17,6 +17,7 @@ from gyrfalcon.estimators.data import read_points
 from gyrfalcon.estimators.length_scale import resolve_kernels
 from gyrfalcon.kernels import Fourier, Kernel
 from gyrfalcon.matrix import KernelMatrix
+from gyrfalcon.persistence import Savable, State
 
 from .sampling import independent, orthogonal, paired
 from .spectrum import Spectrum
@@ -31,7 +32,7 @@ _DRAWS: dict[str, Callable[[Spectrum, int, np.random.Generator], Array | Structu
 }
 
 
-class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class RandomFeatures(Savable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Features z(x) = (cos⟨x, wⱼ⟩ ± sin⟨x, wⱼ⟩) / √D of random frequencies wⱼ, with z(x)ᵀz(y) ≈ k(x, y).
 
     A linear model of them is nearly the kernel machine, and its cost does not depend on where the data are. The error
@@ -160,6 +161,39 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             return self._matrix(points).to_dense()
         waves = self._drawn.waves(points, self._spectrum.map, self._n_features_out, self._amplitude)
         return waves if isinstance(points, Tensor) else waves.numpy()
+
+    def _state(self) -> State:
+        check_is_fitted(self)
+        drawn = self._drawn
+        arrays: dict[str, Array] = (
+            {"signs": drawn.signs, "radii": drawn.radii} if isinstance(drawn, Structured) else {"frequencies": drawn}
+        )
+        names = getattr(self, "feature_names_in_", None)
+        values = {
+            "kernel": self.kernel_.to_dict(),
+            "n_features_in": self.n_features_in_,
+            "n_features_out": self._n_features_out,
+            "names": None if names is None else [str(name) for name in names],
+        }
+        return values, arrays
+
+    def _set_state(self, values: dict[str, Any], arrays: dict[str, Array]) -> None:
+        kernel = Kernel.from_dict(values["kernel"])
+        self.n_features_in_, self._n_features_out = int(values["n_features_in"]), int(values["n_features_out"])
+        self._spectrum = Spectrum.of(kernel, self.n_features_in_)
+        if "signs" in arrays:
+            self._drawn, rows = Structured(arrays["signs"], arrays["radii"]), arrays["radii"].size
+            if arrays["signs"].shape != (len(arrays["radii"]), 3, *arrays["radii"].shape[1:]):
+                raise ValueError("the signs do not fit the radii")
+        else:
+            self._drawn, rows = arrays["frequencies"], len(arrays["frequencies"])
+            if self._drawn.shape != (rows, self._spectrum.width):
+                raise ValueError("the frequencies do not fit the features")
+        if not 0 < self._n_features_out <= 2 * rows:
+            raise ValueError(f"{rows} frequencies do not make {self._n_features_out} features")
+        if values["names"] is not None:
+            self.feature_names_in_ = np.array(values["names"], dtype=object)
+        self.kernel_ = kernel
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

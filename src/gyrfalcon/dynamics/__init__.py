@@ -1,0 +1,6 @@
+"""Dynamical systems: inverse dynamics of robots, learned while they move."""
+
+from .inverse_dynamics import InverseDynamics
+from .rigid_body import RigidBody
+
+__all__ = ["InverseDynamics", "RigidBody"]

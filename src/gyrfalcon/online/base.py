@@ -1,0 +1,329 @@
+"""What the recursive estimators share: from checked rows to features, to the factor that holds all that was seen."""
+
+from __future__ import annotations
+
+import copy
+import numbers
+from collections.abc import Iterator, Mapping
+from operator import itemgetter
+from typing import Any, Self
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from gyrfalcon.data import Source
+from gyrfalcon.estimators.data import read_points, read_weights
+from gyrfalcon.persistence import Savable, State
+
+from .class_factors import ClassFactors
+from .factor import Factor
+from .feature_maps import fit_features, load_features, pack_features, takes_sparse, transform_features
+from .streams import StreamMixin
+from .window import Window
+
+Array = np.ndarray[Any, Any]
+Memory = Factor | Window | ClassFactors
+
+BLOCK_NUMBERS = 1 << 22  # features that are in memory at once, 32 MB
+LARGEST = 1e100  # squares of larger features would overflow in sums
+
+
+class RecursiveEstimator(StreamMixin, Savable, BaseEstimator):  # type: ignore[misc]
+    """Least squares on features whose state is a triangular factor, which takes up rows one at a time or in batches."""
+
+    features: Any
+    penalty: float
+    forgetting: float
+    window: int | None
+    fit_intercept: bool
+
+    features_: Any
+    n_features_in_: int
+    n_seen_: int
+    _memory: Memory
+    _latest: tuple[Any, Array, Array]  # features, and the last single row with its design
+    _names: list[Any] | None  # keys of dictionaries, in the order of the features
+
+    # What subclasses say.
+
+    def _codes(self, targets: Array, outputs: int) -> Array:
+        """Targets of rows as the factor takes them up."""
+        raise NotImplementedError
+
+    def _read_y(self, y: Any, rows: int) -> Array:
+        raise NotImplementedError
+
+    def _prepare(self, targets: Array, *, reset: bool) -> int:
+        """Make the model ready for these targets, once all is checked; returns the number of outputs so far."""
+        raise NotImplementedError
+
+    def _new_memory(self, penalties: Array, outputs: int) -> Memory:
+        if self.window is not None:
+            return Window(penalties, outputs, int(self.window), float(self.forgetting))
+        return Factor(penalties, outputs)
+
+    # Learning.
+
+    def _learn(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Self:
+        """Check everything, then take up the rows. Whatever is raised on the way leaves the model as it was."""
+        before = dict(self.__dict__)
+        try:
+            self._check_parameters()
+            if getattr(getattr(X, "dtype", None), "kind", "f") in "mM":
+                raise ValueError(f"X holds moments or durations ({X.dtype}): make numbers of them first")
+            points = read_points(self, X, reset=reset)
+            targets = self._read_y(y, points.shape[0])
+            weights = read_weights(sample_weight, points)
+            if weights is not None and not weights.all() and not isinstance(points, Source):
+                there = np.flatnonzero(weights)  # rows of weight zero are not there at all
+                points, targets, weights = points[there], targets[there], weights[there]
+            if reset:
+                self._names = None
+                self.n_seen_ = 0
+                self.features_ = fit_features(self.features, points, weights)
+            self._take_up_blocks(points, targets, weights, reset=reset)
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+        return self
+
+    def _take_up_blocks(self, points: Any, targets: Array, weights: Array | None, *, reset: bool) -> None:
+        for place, (rows, design) in enumerate(self._designs(points)):
+            if place == 0:
+                outputs = self._prepare(targets, reset=reset)
+                if reset:
+                    self._memory = self._new_memory(self._penalties(design.shape[1]), outputs)
+                elif design.shape[0] < points.shape[0]:  # more blocks follow, one of which may have to be refused
+                    self._own_state()
+                self._ready_outputs(outputs)
+            self._take_up(design, targets[rows], None if weights is None else weights[rows])
+
+    def _ready_outputs(self, outputs: int) -> None:
+        if self._memory.outputs < outputs:
+            self._memory.grow(outputs - self._memory.outputs)
+
+    def _take_up(self, design: Array, targets: Array, weights: Array | None) -> None:
+        """Checked features and targets of a few rows."""
+        Y = self._codes(targets, self._memory.outputs)
+        if isinstance(self._memory, Factor):
+            self._memory.add(design, Y, weights, forgetting=float(self.forgetting))
+        else:
+            self._memory.add(design, Y, weights)
+        self.n_seen_ += len(design)
+
+    def _penalties(self, width: int) -> Array:
+        penalties = np.full(width, float(self.penalty))
+        penalties[: int(self.fit_intercept)] = 0.0
+        return penalties
+
+    def _designs(self, points: Any) -> Iterator[tuple[slice, Array]]:
+        """Blocks of rows with their features in float64, those of an intercept included."""
+        if isinstance(points, Source):
+            for rows, chunk in points.chunks():
+                for some, design in self._designs(chunk):
+                    yield slice(rows.start + some.start, rows.start + some.stop), design
+            return
+        # The number of features is known from the last rows, or seen at the first few.
+        known = len(self._memory.penalties) if hasattr(self, "_memory") else None
+        count, start = points.shape[0], 0
+        step = min(count, 64 if known is None else max(1, BLOCK_NUMBERS // known))
+        while start < count:
+            stop = min(count, start + step)
+            design = self._design(points if stop - start == count else points[start:stop])
+            yield slice(start, stop), design
+            start, step = stop, max(1, BLOCK_NUMBERS // design.shape[1])
+
+    def _design(self, points: Any) -> Array:
+        values = transform_features(self.features_, points)
+        first = int(self.fit_intercept)
+        design = np.empty((len(values), values.shape[1] + first))
+        design[:, :first] = 1.0
+        design[:, first:] = values
+        if not np.vdot(design, design) <= LARGEST**2:  # NaN is not
+            raise ValueError(
+                f"the features of X hold NaN, infinity or numbers larger than {LARGEST:g}: leave such rows out, or "
+                "scale the features"
+            )
+        return design
+
+    def _check_parameters(self) -> None:
+        _check_number("penalty", self.penalty, lambda value: value > 0, "a positive number")
+        _check_number("forgetting", self.forgetting, lambda value: 0 < value <= 1, "in (0, 1]")
+        if self.window is not None and (not isinstance(self.window, numbers.Integral) or self.window < 1):
+            raise ValueError(f"window must be None or a positive whole number of rows, got {self.window!r}")
+        if self.features is not None and not (hasattr(self.features, "fit") and hasattr(self.features, "transform")):
+            raise ValueError(f"features must be None or a transformer with fit and transform, got {self.features!r}")
+
+    # One row at a time.
+
+    def learn_one(self, x: Any, y: Any) -> None:
+        """Learn from one row, which has been checked for what it must be and nothing else: the fast way.
+
+        Parameters
+        ----------
+        x : mapping of str to float, or sequence of floats
+            The names of the first mapping are the features; each one after it must have the same.
+        y : float, sequence of floats, or label
+        """
+        if not hasattr(self, "_memory"):
+            row = _first_row(x)
+            self._learn(row, [y], None, reset=True)
+            self._names = list(x) if isinstance(x, Mapping) else None
+            return
+        design = self._design_of_one(x)
+        targets = self._read_one(y)
+        self._ready_outputs(self._prepare(targets, reset=False))
+        self._take_up(design, targets, None)
+
+    def _read_one(self, y: Any) -> Array:
+        raise NotImplementedError
+
+    def _design_of_one(self, x: Any) -> Array:
+        if isinstance(x, Mapping):
+            if self._names is None:
+                names = getattr(self, "feature_names_in_", None)
+                self._names = list(x) if names is None else names.tolist()
+            if len(x) != len(self._names):
+                raise ValueError(f"x has {len(x)} features, but the model was fitted with {len(self._names)}")
+            try:
+                x = itemgetter(*self._names)(x) if len(self._names) > 1 else (x[self._names[0]],)
+            except KeyError as error:
+                raise ValueError(f"x lacks the feature {error.args[0]!r}, which the model was fitted with") from None
+        row = np.asarray(x, dtype=np.float64)
+        if row.shape != (self.n_features_in_,):
+            raise ValueError(f"x has shape {row.shape}, but the model was fitted with {self.n_features_in_} features")
+        if self.features_ is None:
+            return self._design(row[None])
+        latest = self.__dict__.get("_latest")  # who learns from a row has, as a rule, just predicted it
+        if latest is None or latest[0] is not self.features_ or not np.array_equal(latest[1], row):
+            latest = self._latest = self.features_, row.copy(), self._design(row[None])
+        return latest[2]
+
+    # Merging.
+
+    def _check_mergeable(self, other: Any) -> None:
+        check_is_fitted(self, "_memory")
+        if type(other) is not type(self):
+            raise TypeError(f"other must be a {type(self).__name__}, got {type(other).__name__}")
+        check_is_fitted(other, "_memory")
+        mine, theirs = self.get_params(deep=False), other.get_params(deep=False)
+        different = [name for name in mine if name != "features" and mine[name] != theirs[name]]
+        if different:
+            raise ValueError(f"other has another {different[0]}: {theirs[different[0]]!r}, not {mine[different[0]]!r}")
+        if self.window is not None:
+            raise ValueError("models with a window cannot be merged: which rows came last is known to nobody")
+        if self.n_features_in_ != other.n_features_in_ or not self._same_features(other):
+            raise ValueError("other has other features: fit them once, and pass the fitted transformer to both models")
+
+    def _same_features(self, other: RecursiveEstimator) -> bool:
+        if self.features_ is other.features_:
+            return True
+        probe = np.random.default_rng(0).normal(size=(4, self.n_features_in_))
+        mine, theirs = self._design(probe), other._design(probe)
+        return mine.shape == theirs.shape and bool(np.allclose(mine, theirs, rtol=1e-12, atol=1e-12))
+
+    def _twin(self) -> Self:
+        """A copy that learns on its own."""
+        twin = copy.copy(self)
+        twin._own_state()
+        return twin
+
+    def _own_state(self) -> None:
+        """Replace what is changed in place by copies."""
+        self._memory = self._memory.copy()
+
+    # Questions.
+
+    def _factor(self) -> Factor:
+        check_is_fitted(self, "_memory")
+        return self._memory if isinstance(self._memory, Factor) else self._memory.factor()
+
+    def _outputs(self, X: Any) -> Array:
+        """Values of the linear model, of shape (n, outputs)."""
+        check_is_fitted(self, "_memory")
+        points, factor = read_points(self, X, reset=False), self._factor()
+        out = np.empty((points.shape[0], factor.outputs))
+        for rows, design in self._designs(points):
+            out[rows] = factor.predict(design)
+        return out
+
+    @property
+    def coefficients_(self) -> Array:
+        """Of the features, of shape (d,) for one output and (d, outputs) for several."""
+        return self._by_output(self._factor().coefficients()[int(self.fit_intercept) :])
+
+    @property
+    def intercept_(self) -> Any:
+        """One number, or one for each output; zero without `fit_intercept`."""
+        factor = self._factor()
+        row = factor.coefficients()[0] if self.fit_intercept else np.zeros(factor.outputs)
+        return self._by_output(row[None])[0]
+
+    def _by_output(self, values: Array) -> Array:
+        """Columns of outputs as users see them."""
+        return values
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_memory")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = takes_sparse(self.features)
+        return tags
+
+    # Files.
+
+    def _state(self) -> State:
+        check_is_fitted(self, "_memory")
+        described, arrays = pack_features(self.features_)
+        names = getattr(self, "feature_names_in_", None)
+        values = {
+            "n_features_in": self.n_features_in_,
+            "n_seen": self.n_seen_,
+            "names": None if names is None else [str(name) for name in names],
+            "keys": None if self._names is None else [str(name) for name in self._names],
+            "features": described,
+            "width": self._penalties_of_memory().shape[0],
+        }
+        return values, arrays | self._memory.arrays("memory")
+
+    def _penalties_of_memory(self) -> Array:
+        return self._memory.penalties
+
+    def _set_state(self, values: dict[str, Any], arrays: dict[str, Array]) -> None:
+        self._check_parameters()
+        self.n_features_in_, self.n_seen_ = int(values["n_features_in"]), int(values["n_seen"])
+        if values["names"] is not None:
+            self.feature_names_in_ = np.array(values["names"], dtype=object)
+        self._names = values["keys"]
+        self.features_ = load_features(values["features"], arrays)
+        self.features = self.features_
+        penalties = self._penalties(int(values["width"]))
+        self._memory = self._memory_of(penalties, arrays)
+
+    def _memory_of(self, penalties: Array, arrays: dict[str, Array]) -> Memory:
+        if self.window is not None:
+            return Window.from_arrays(penalties, int(self.window), float(self.forgetting), arrays, "memory")
+        return Factor.from_arrays(penalties, arrays, "memory")
+
+
+def _first_row(x: Any) -> Array:
+    """The first row of a stream, as a matrix."""
+    values = list(x.values()) if isinstance(x, Mapping) else x
+    if isinstance(values, Tensor) or sparse.issparse(values):
+        raise TypeError(f"x must be a mapping or a sequence of numbers, got {type(values).__name__}: use partial_fit")
+    return np.asarray(values, dtype=np.float64)[None]
+
+
+def _check_number(name: str, value: Any, holds: Any, asked: str) -> None:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, numbers.Real)
+        or not np.isfinite(float(value))
+        or not holds(value)
+    ):
+        raise ValueError(f"{name} must be {asked}, got {value!r}")

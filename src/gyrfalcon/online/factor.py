@@ -1,0 +1,312 @@
+"""The state of recursive least squares: the triangular factor [R Z] of all rows seen, which takes up more of them."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Self
+
+import numpy as np
+from scipy.linalg import lapack, solve_triangular
+from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+
+from gyrfalcon.matrix.native_engine import core
+
+Array = np.ndarray[Any, Any]
+
+BLOCK_ROWS = 96  # from so many rows on LAPACK's blocked QR is faster than rotations, see `python -m benchmarks online`
+LAPACK_BLOCK = 64  # columns that LAPACK transforms together
+LEAST_PENALTY = 0.25  # share of the penalty that the factor holds at least: what is missing is added when it is solved
+CG_TOLERANCE = 1e-16
+MOST_CG_STEPS = 60  # the matrix has eigenvalues between 1 and 4: half of them suffice for the last digit
+
+
+@functools.cache
+def _threads() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+class Factor:
+    """The upper triangular R and the rotated targets Z with R'R = Σ wᵢ xᵢxᵢ' + diag(penalties), R'Z = Σ wᵢ xᵢyᵢ'.
+
+    It is the triangular factor of the stacked rows, so that solving R W = Z is as accurate as a QR decomposition of all
+    of them. What the rotations leave over of the targets is the sum of squared residuals, penalty included.
+
+    Parameters
+    ----------
+    penalties : array of shape (d,)
+        One for each coordinate. Those without a penalty come first.
+    outputs : int
+        The number of targets of a row.
+
+    Attributes
+    ----------
+    leftover : array of shape (1, outputs)
+        The minimum of the objective that R and Z stand for.
+    weight : float
+        Σ wᵢ.
+    held : float
+        The share of the penalties that R holds: less than one after forgetting.
+    """
+
+    def __init__(self, penalties: Array, outputs: int):
+        self.penalties = penalties
+        d = len(penalties)
+        self._room = np.zeros((d, d + outputs))  # with room for more outputs
+        self._room[np.arange(d), np.arange(d)] = np.sqrt(penalties)
+        self._leftover_room = np.zeros((1, outputs))
+        self.outputs = outputs
+        self.weight = 0.0
+        self.held = 1.0
+        self._solved: Array | None = None
+        self._coefficients: Array | None = None
+
+    @property
+    def width(self) -> int:
+        return len(self._room)
+
+    @property
+    def table(self) -> Array:
+        """[R Z]. Changing its entries is the owner's business alone."""
+        return self._room[:, : self.width + self.outputs]
+
+    @property
+    def R(self) -> Array:  # noqa: N802
+        return self._room[:, : self.width]
+
+    @property
+    def Z(self) -> Array:  # noqa: N802
+        return self._room[:, self.width : self.width + self.outputs]
+
+    @property
+    def leftover(self) -> Array:
+        return self._leftover_room[:, : self.outputs]
+
+    def _changed(self) -> None:
+        self._solved = self._coefficients = None
+
+    def copy(self) -> Factor:
+        new = Factor.__new__(Factor)
+        new.__dict__.update(self.__dict__)
+        new._room, new._leftover_room = self._room.copy(), self._leftover_room.copy()
+        return new
+
+    # Taking up rows.
+
+    def add(self, X: Array, Y: Array, weights: Array | None = None, *, forgetting: float = 1.0) -> None:
+        """Take up rows in the order of time; each forgets those before it by a factor."""
+        count = len(X)
+        if forgetting != 1.0:
+            self.forget(forgetting**count)
+            ages = forgetting ** np.arange(count - 1.0, -1.0, -1.0)
+            weights = ages if weights is None else weights * ages
+        self.weight += float(count) if weights is None else float(weights.sum())
+        rows = np.empty((count, self.width + self.outputs))
+        rows[:, : self.width], rows[:, self.width :] = X, Y
+        if weights is not None:
+            rows *= np.sqrt(weights)[:, None]
+        self._changed()
+        if core is not None and count < BLOCK_ROWS:
+            leftover = self._leftover_room if self._leftover_room.shape[1] == self.outputs else self.leftover.copy()
+            core.take_up(self.table, rows, leftover)
+            self.leftover[:] = leftover
+        else:
+            self._stack(rows, triangular=False)
+        if self.held < LEAST_PENALTY:
+            self.top_up()
+
+    def forget(self, factor: float) -> None:
+        """Multiply the weights of all rows taken up, and the share of the penalties that is held."""
+        root = np.sqrt(factor)
+        self.table[:] *= root
+        self.leftover[:] *= factor
+        self.weight *= factor
+        self.held *= factor
+        self._changed()
+
+    def top_up(self) -> None:
+        """Put back what forgetting has taken from the penalties."""
+        missing = 1.0 - self.held
+        if missing > 0:
+            rows = np.zeros((self.width, self.width + self.outputs))
+            diagonal = np.arange(self.width)
+            rows[diagonal, diagonal] = np.sqrt(missing * self.penalties)
+            self._stack(rows, triangular=True)
+        self.held = 1.0
+
+    def absorb(self, other: Factor, share: float = 1.0) -> None:
+        """Take up all rows of another factor, their weights multiplied by a share."""
+        self._stack(other.table * np.sqrt(share), triangular=True)
+        self.leftover[:] += share * other.leftover
+        self.weight += share * other.weight
+        self.held += share * other.held if other.penalties.any() else 0.0
+
+    def _stack(self, rows: Array, *, triangular: bool) -> None:
+        """The factor of [R Z] on top of rows, by a QR decomposition in blocks that keeps the triangle."""
+        d = self.width
+        if d == 0 or len(rows) == 0:
+            self.leftover[:] += np.square(rows[:, d:]).sum(0)
+            return
+        pentagon = d if triangular else 0
+        with _threads().limit(limits=1, user_api="blas"):  # more gain little, and lose much where others work too
+            R, V, T, info = lapack.dtpqrt(pentagon, min(LAPACK_BLOCK, d), self.R, rows[:, :d])
+            assert info == 0
+            if self.outputs:
+                Z, rest, info = lapack.dtpmqrt(pentagon, V, T, self.Z, rows[:, d:], trans="T")
+                assert info == 0
+                self.Z[:] = Z
+                self.leftover[:] += np.square(rest).sum(0)
+        signs = np.where(np.diag(R) < 0, -1.0, 1.0)[:, None]  # positive diagonals, as the rotations have them
+        self.R[:] = np.triu(R) * signs
+        self.Z[:] *= signs
+        self._changed()
+
+    # Outputs that come and go.
+
+    def grow(self, count: int) -> None:
+        """Add outputs, which were zero in all rows so far."""
+        needed = self.width + self.outputs + count
+        if needed > self._room.shape[1]:
+            room = np.zeros((self.width, needed + (self.outputs if self.outputs > 1 else 0)))
+            room[:, : self._room.shape[1]] = self._room
+            leftover = np.zeros((1, room.shape[1] - self.width))
+            leftover[:, : self._leftover_room.shape[1]] = self._leftover_room
+            self._room, self._leftover_room = room, leftover
+        self.outputs += count
+        self._changed()
+
+    def drop(self, output: int) -> None:
+        """Remove an output."""
+        kept = np.delete(np.arange(self.outputs), output)
+        Z, leftover = self.Z[:, kept].copy(), self.leftover[:, kept].copy()
+        self.Z[:], self.leftover[:] = 0.0, 0.0
+        self.outputs -= 1
+        self.Z[:], self.leftover[:] = Z, leftover
+        self._changed()
+
+    def spread(self, columns: Array, outputs: int) -> Factor:
+        """The same rows with the outputs in these columns of more, and zeros in the others."""
+        wide = Factor(self.penalties, outputs)
+        wide.R[:], wide.Z[:, columns], wide.leftover[:, columns] = self.R, self.Z, self.leftover
+        wide.weight, wide.held = self.weight, self.held
+        return wide
+
+    # Merging.
+
+    def merge(self, other: Factor) -> None:
+        """Take up all rows of another factor with the same penalties, which then are held once."""
+        self.absorb(other)
+        surplus = self.held - 1.0
+        if surplus > 0:
+            self._remove_penalty(surplus)
+        self.held = min(self.held, 1.0)
+        self._changed()
+
+    def _remove_penalty(self, surplus: float) -> None:
+        """Subtract a share of the penalties from R'R. One share stays, so no digits are lost."""
+        free = int(np.count_nonzero(self.penalties == 0))
+        root = np.sqrt(self.penalties[free:])
+        U, s, Vt = np.linalg.svd(self.R[free:, free:] / root)
+        reduced = (s - np.sqrt(surplus)) * (s + np.sqrt(surplus))
+        rotated = U.T @ self.Z[free:]
+        self.leftover[:] -= surplus * (rotated**2 / reduced[:, None]).sum(0)
+        np.maximum(self.leftover, 0.0, out=self.leftover)
+        scale = np.sqrt(reduced)[:, None]
+        rows = np.hstack([scale * Vt * root, s[:, None] / scale * rotated])
+        part = Factor(np.zeros(self.width - free), self.outputs)
+        part._stack(rows, triangular=False)
+        self.R[free:, free:], self.Z[free:] = part.R, part.Z
+
+    # Questions.
+
+    def project(self, X: Array, *, solved: bool = True) -> tuple[Array, Array]:
+        """V = X R⁻¹, and the predictions X W. Both cost the square of the width for a row."""
+        if self.held < 1.0 and solved:
+            V = solve_triangular(self.R, X.T, trans="T", check_finite=False).T
+            return V, V @ self.solved()
+        if core is not None:
+            rows = np.zeros((len(X), self.width + self.outputs))
+            rows[:, : self.width] = X
+            core.project(self.table, rows)
+            return rows[:, : self.width], -rows[:, self.width :]
+        V = solve_triangular(self.R, X.T, trans="T", check_finite=False).T
+        return V, V @ self.Z
+
+    def solved(self) -> Array:
+        """U = R W, where W minimizes the objective with the whole penalty: Z, if that is held."""
+        if self.held == 1.0:
+            return self.Z
+        if self._solved is None:
+            self._solved = self._with_whole_penalty(self.Z)
+        return self._solved
+
+    def coefficients(self) -> Array:
+        """W, of shape (d, outputs)."""
+        if self._coefficients is None:
+            self._coefficients = np.asarray(solve_triangular(self.R, self.solved(), check_finite=False))
+        return self._coefficients
+
+    def predict(self, X: Array) -> Array:
+        """X W: through W if that is known or worth its price, otherwise row by row."""
+        if self._coefficients is None and len(X) <= max(1, self.outputs):
+            return self.project(X)[1]
+        return np.asarray(X @ self.coefficients())
+
+    def variances(self, V: Array) -> Array:
+        """x'(R'R + missing penalties)⁻¹x for each row v = R⁻ᵀx of V."""
+        if self.held == 1.0:
+            return np.asarray(np.square(V).sum(1))
+        return np.asarray(np.einsum("ij,ji->i", V, self._with_whole_penalty(V.T)))
+
+    def objective(self) -> Array:
+        """The minimum of the penalized sum of squares, one number per output."""
+        if self.held == 1.0:
+            return np.array(self.leftover[0])
+        # At the minimum the objective is |y|² - b'W = leftover + Z'(Z - U).
+        found = self.leftover[0] + (self.Z * (self.Z - self.solved())).sum(0)
+        return np.asarray(np.maximum(found, 0.0))
+
+    def _with_whole_penalty(self, B: Array) -> Array:
+        """(I + R⁻ᵀ diag(missing penalties) R⁻¹)⁻¹ B by conjugate gradients."""
+        missing = (1.0 - self.held) * self.penalties[:, None]
+
+        def product(P: Array) -> Array:
+            inner = missing * solve_triangular(self.R, P, check_finite=False)
+            return np.asarray(P + solve_triangular(self.R, inner, trans="T", check_finite=False))
+
+        U = B.copy()
+        residual = B - product(U)
+        direction, square = residual.copy(), np.square(residual).sum(0)
+        least = CG_TOLERANCE**2 * np.square(B).sum(0)
+        for _ in range(MOST_CG_STEPS):
+            active = square > least
+            if not active.any():
+                break
+            image = product(direction)
+            step = np.where(active, square / np.where(active, (direction * image).sum(0), 1.0), 0.0)
+            U += step * direction
+            residual -= step * image
+            before, square = square, np.square(residual).sum(0)
+            direction = residual + np.where(active, square / np.where(active, before, 1.0), 0.0) * direction
+        return U
+
+    # Files.
+
+    def arrays(self, name: str) -> dict[str, Array]:
+        """All of it as arrays, under names that begin with the one given."""
+        numbers = np.array([self.weight, self.held])
+        # R below the diagonal is zero; the copy is without the room for more outputs.
+        parts = {"table": self.table.copy(), "leftover": self.leftover.copy(), "numbers": numbers}
+        return {f"{name}.{part}": array for part, array in parts.items()}
+
+    @classmethod
+    def from_arrays(cls, penalties: Array, arrays: dict[str, Array], name: str) -> Self:
+        table, leftover, numbers = (arrays[f"{name}.{part}"] for part in ("table", "leftover", "numbers"))
+        d = len(penalties)
+        if table.ndim != 2 or len(table) != d or table.shape[1] < d or leftover.shape != (1, table.shape[1] - d):
+            raise ValueError(f"{name} does not fit the width {d} of the model")
+        if not (np.isfinite(table).all() and np.isfinite(leftover).all() and np.isfinite(numbers).all()):
+            raise ValueError(f"{name} holds numbers that are not finite")
+        factor = cls(penalties, table.shape[1] - d)
+        factor._room[:], factor._leftover_room[:] = table, leftover
+        factor.weight, factor.held = (float(number) for number in numbers)
+        return factor

@@ -1,0 +1,231 @@
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from gyrfalcon.estimators.data import hand_back, names_of, read_points, read_targets
+from gyrfalcon.persistence import State
+
+from .base import RecursiveEstimator
+from .factor import Factor
+
+Array = np.ndarray[Any, Any]
+
+
+class RecursiveRegressor(RegressorMixin, RecursiveEstimator):  # type: ignore[misc]
+    """Regression that learns from a stream and is at every moment the exact solution for all rows seen.
+
+    It minimizes Σᵢ wᵢ ‖yᵢ - W'z(xᵢ) - b‖² + penalty ‖W‖², where z(x) are features of x. The state is the triangular
+    factor of the stacked rows, in float64 whatever the data are; its size does not depend on the number of rows, an
+    update costs the square of the number of features, and the order of rows or how they are cut into batches does not
+    matter.
+
+    Parameters
+    ----------
+    features : None or transformer
+        What the model is linear in: X itself, or what `RandomFeatures` or any transformer of scikit-learn makes of it.
+        One that is not fitted yet is fitted to the first batch, so let that be large enough, or pass a fitted one.
+    penalty : float
+        On the sum of the squares, not on their mean as elsewhere in this library: a prior that does not grow with the
+        stream.
+    forgetting : float
+        Each row multiplies the weights of all rows before it by this number; the penalty does not fade.
+    window : int, optional
+        Learn from the last so many rows only. They are kept.
+    fit_intercept : bool
+        Add a constant, which is not penalized.
+
+    Attributes
+    ----------
+    coefficients_ : array of shape (d,) or (d, outputs)
+        W.
+    intercept_ : float or array
+    noise_variance_ : float or array
+        The variance of the noise that makes the rows most likely.
+    n_seen_ : int
+        Rows learned from.
+    features_ : transformer
+        The fitted one.
+
+    Examples
+    --------
+    >>> import numpy as np, gyrfalcon as gf
+    >>> random = np.random.default_rng(0)
+    >>> model = gf.online.RecursiveRegressor(gf.RandomFeatures(n_features=100, random_state=0))
+    >>> for _ in range(20):
+    ...     X = random.uniform(-3, 3, size=(50, 1))
+    ...     model = model.partial_fit(X, np.sin(X[:, 0]) + 0.1 * random.normal(size=50))
+    >>> mean, std = model.predict(np.array([[1.0], [9.0]]), return_std=True)
+    >>> bool(abs(mean[0] - np.sin(1.0)) < 0.05), bool(std[1] > 2 * std[0])
+    (True, True)
+    """
+
+    _flat: bool
+    _target_names: list[str] | None
+
+    def __init__(
+        self,
+        features: Any = None,
+        *,
+        penalty: float = 1e-3,
+        forgetting: float = 1.0,
+        window: int | None = None,
+        fit_intercept: bool = True,
+    ):
+        self.features = features
+        self.penalty = penalty
+        self.forgetting = forgetting
+        self.window = window
+        self.fit_intercept = fit_intercept
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Forget all that was learned, and learn from these rows.
+
+        Parameters
+        ----------
+        X : array, data frame, tensor, sparse matrix or file of shape (n, features)
+        y : array of shape (n,) or (n, outputs)
+        sample_weight : array of shape (n,), optional
+        """
+        return self._learn(X, y, sample_weight, reset=True)
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from more rows, as many as there are.
+
+        Parameters
+        ----------
+        X : array, data frame, tensor, sparse matrix or file of shape (n, features)
+        y : array of shape (n,) or (n, outputs)
+        sample_weight : array of shape (n,), optional
+        """
+        return self._learn(X, y, sample_weight, reset=not hasattr(self, "_memory"))
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Predicted targets, as the kind of X; with `return_std` also the standard deviation of a new observation.
+
+        The deviation is that of Bayesian linear regression, its noise included; the prior of W is that which the
+        penalty stands for, and the noise has the variance of maximum likelihood.
+
+        Parameters
+        ----------
+        X : array, data frame, tensor or sparse matrix of shape (n, features)
+        return_std : bool
+        """
+        if not return_std:
+            return self._handed_back(self._outputs(X), X)
+        check_is_fitted(self, "_memory")
+        points, factor = read_points(self, X, reset=False), self._factor()
+        mean = np.empty((points.shape[0], factor.outputs))
+        variance = np.empty(points.shape[0])
+        for rows, design in self._designs(points):
+            V, mean[rows] = factor.project(design)
+            variance[rows] = factor.variances(V)
+        deviation = np.sqrt((1.0 + variance[:, None]) * self._noise())
+        return self._handed_back(mean, X), self._handed_back(deviation, X)
+
+    def predict_one(self, x: Any, with_std: bool = False) -> Any:
+        """The prediction for one row, zero before any was learned: see `learn_one`.
+
+        Parameters
+        ----------
+        x : mapping of str to float, or sequence of floats
+        with_std : bool
+            Also give the standard deviation.
+        """
+        if not hasattr(self, "_memory"):
+            return (0.0, np.inf) if with_std else 0.0
+        V, values = (factor := self._factor()).project(self._design_of_one(x))
+        mean = float(values[0, 0]) if self._flat else values[0]
+        if not with_std:
+            return mean
+        deviation = np.sqrt((1.0 + factor.variances(V)[0]) * self._noise())
+        return mean, float(deviation[0]) if self._flat else deviation
+
+    def merge(self, other: RecursiveRegressor) -> RecursiveRegressor:
+        """A model of the rows of both, as if it had learned from all of them; neither is changed.
+
+        Parameters
+        ----------
+        other : RecursiveRegressor
+            With the same parameters and features.
+
+        Examples
+        --------
+        >>> import numpy as np, gyrfalcon as gf
+        >>> X, y = np.arange(12.0).reshape(6, 2) ** 0.5, np.arange(6.0)
+        >>> one, two = (gf.online.RecursiveRegressor().fit(X[rows], y[rows]) for rows in (slice(0, 3), slice(3, 6)))
+        >>> both = gf.online.RecursiveRegressor().fit(X, y)
+        >>> bool(np.allclose(one.merge(two).coefficients_, both.coefficients_))
+        True
+        """
+        self._check_mergeable(other)
+        if self._factor().outputs != other._factor().outputs:
+            raise ValueError(f"other has {other._factor().outputs} outputs, this model has {self._factor().outputs}")
+        merged = self._twin()
+        assert isinstance(merged._memory, Factor)
+        assert isinstance(other._memory, Factor)
+        merged._memory.merge(other._memory)
+        merged.n_seen_ += other.n_seen_
+        return merged
+
+    @property
+    def noise_variance_(self) -> Any:
+        noise = self._noise()
+        return float(noise[0]) if self._flat else noise
+
+    def _noise(self) -> Array:
+        factor = self._factor()
+        return np.asarray(factor.objective() / factor.weight)
+
+    def _by_output(self, values: Array) -> Array:
+        return values[:, 0] if self._flat else values
+
+    def _handed_back(self, values: Array, X: Any) -> Any:
+        outputs = values.shape[1]
+        given = self._target_names
+        names = given if given and len(given) == outputs else [f"y{i}" if outputs > 1 else "y" for i in range(outputs)]
+        return hand_back(values[:, 0] if self._flat else values, X, names, None)
+
+    def _read_y(self, y: Any, rows: int) -> Array:
+        targets = read_targets(y, rows=rows)
+        if np.abs(targets).max(initial=0.0) > 1e100:
+            raise ValueError("y holds numbers larger than 1e100, whose squares overflow in sums: scale y")
+        self._latest_names = names_of(y)
+        return targets
+
+    def _prepare(self, targets: Array, *, reset: bool) -> int:
+        outputs = 1 if targets.ndim == 1 else targets.shape[1]
+        names = self.__dict__.pop("_latest_names", None)
+        if reset:
+            self._flat, self._target_names = targets.ndim == 1, names
+        elif self._memory.outputs != outputs or self._flat != (targets.ndim == 1):
+            shape = "one target" if self._flat else f"{self._memory.outputs} targets"
+            raise ValueError(f"y has shape {targets.shape}, but the model was fitted with {shape} for each row")
+        return outputs
+
+    def _codes(self, targets: Array, outputs: int) -> Array:
+        return targets.reshape(len(targets), outputs)
+
+    def _read_one(self, y: Any) -> Array:
+        targets = np.asarray([y], dtype=np.float64)
+        if targets.ndim > 2 or not np.abs(targets).max(initial=0.0) <= 1e100:
+            raise ValueError(f"y must be a finite number or a few of them, got {y!r}")
+        return targets
+
+    def _state(self) -> State:
+        values, arrays = super()._state()
+        return values | {"flat": self._flat, "target_names": self._target_names}, arrays
+
+    def _set_state(self, values: dict[str, Any], arrays: dict[str, Array]) -> None:
+        super()._set_state(values, arrays)
+        self._flat, self._target_names = bool(values["flat"]), values["target_names"]
+        if self._flat and self._memory.outputs != 1:
+            raise ValueError("a model of one target has one output")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
