@@ -123,7 +123,7 @@ def to_tensor(array: Dense) -> Tensor:
     """The same memory as a tensor, or a copy where torch cannot represent it (negative strides, read-only)."""
     if isinstance(array, Tensor):
         return array
-    if not array.flags.writeable or any(stride < 0 for stride in array.strides):
+    if not array.flags.writeable or min(array.strides, default=0) < 0:
         array = array.copy()
     return torch.from_numpy(array)
 

@@ -27,9 +27,8 @@ State = tuple[dict[str, Any], dict[str, Array]]
 
 VERSION = 1
 LARGEST_HEADER = 64 << 20
-MODEL_ROOMS = tuple(
-    f"gyrfalcon.{room}" for room in ("estimators", "features", "tables", "online", "dynamics")
-)  # whose models a file may hold
+# Rooms whose models a file may hold.
+MODEL_ROOMS = tuple(f"gyrfalcon.{room}" for room in ("estimators", "features", "tables", "online", "dynamics"))
 UNFINISHED = ".part"  # how the name ends of a file that is being written
 
 

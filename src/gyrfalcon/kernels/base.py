@@ -172,6 +172,16 @@ class Kernel(ABC):
                 found[field.name] = field.metadata["tuned"]
         return found
 
+    def tensors(self) -> list[Tensor]:
+        """The parameters that were given as tensors, into which gradients may flow.
+
+        >>> import torch
+        >>> from gyrfalcon.kernels import Gaussian
+        >>> Gaussian(2.0).tensors(), len(Gaussian(torch.tensor(2.0)).tensors())
+        ([], 1)
+        """
+        return [value for value in self.parameters().values() if isinstance(value, Tensor)]
+
     def with_parameters(self, values: Mapping[str, Any]) -> Self:
         """The same kernel with the named parameters replaced.
 

@@ -97,6 +97,7 @@ class KernelMatrix:
             raise ValueError(f"devices takes points in main memory, got X on {self.device}: move it with .cpu()")
         self.memory_budget = default_budget(self.device) if memory_budget is None else _bytes(memory_budget)
         self._tensors = any(isinstance(given, Tensor) for given in (X, C, self._X.values, self._C.values))
+        self._outputs = 1
         self._begin()
         self._current()
 
@@ -113,6 +114,7 @@ class KernelMatrix:
 
     def _begin(self) -> None:
         """Neither an engine nor anything that is kept."""
+        self._point_tensors = [p.values for p in (self._X, self._C) if isinstance(p.values, Tensor)]
         self._engine: Engine | None = None
         self._reason = ""
         self._products = 0
@@ -339,7 +341,19 @@ class KernelMatrix:
             return self._cache_wish, "as asked"
         if self.streamed:  # those who do not hold X in memory do not expect a larger matrix there
             return False, "X is on a cluster" if self._X.distributed else "X is read in chunks"
-        return worth_caching(self.shape, self.features, self.dtype.itemsize, self.memory_budget)
+        return worth_caching(self.shape, self.features, self.dtype, self.memory_budget, self._outputs)
+
+    def expect(self, outputs: int) -> None:
+        """Say how many columns the products to come have: with many, a K that is kept costs more to read.
+
+        >>> import numpy as np, gyrfalcon as gf
+        >>> K = gf.KernelMatrix("rbf", np.zeros((10, 200), np.float32))
+        >>> before = K.cached
+        >>> K.expect(outputs=100)
+        >>> before, K.cached
+        (True, False)
+        """
+        self._outputs = max(1, outputs)
 
     @property
     def cached(self) -> bool:
@@ -449,8 +463,7 @@ class KernelMatrix:
 
     def _current_versions(self) -> list[int]:
         """Counts of in-place changes to the tensors that K is made of."""
-        leaves = (self._X.values, self._C.values, *self.kernel.parameters().values())
-        return [leaf._version for leaf in leaves if isinstance(leaf, Tensor)]
+        return [leaf._version for leaf in (*self._point_tensors, *self.kernel.tensors())]
 
     def _contract(self, rows: slice, weights: autograd.Weights, wanted: list[bool]) -> list[Tensor | None]:
         """Derivatives of Σ a ∘ K[rows] in X[rows], C and each parameter, where wanted."""
@@ -647,8 +660,8 @@ class KernelMatrix:
     def _differentiable(self, *vectors: Tensor) -> bool:
         if not torch.is_grad_enabled():
             return False
-        leaves = (*vectors, self._X.values, self._C.values, *self.kernel.parameters().values())
-        return any(isinstance(leaf, Tensor) and leaf.requires_grad for leaf in leaves)
+        leaves = (*vectors, *self._point_tensors, *self.kernel.tensors())
+        return any(leaf.requires_grad for leaf in leaves)
 
     # Conversions.
 
@@ -665,7 +678,7 @@ class KernelMatrix:
         return self._out(result[:, 0] if np.ndim(V) == 1 else result, V)
 
     def _out(self, result: Tensor, *given: Any) -> Any:
-        tensors = self._tensors or any(isinstance(t, Tensor) for t in (*given, *self.kernel.parameters().values()))
+        tensors = self._tensors or self.kernel.tensors() or any(isinstance(t, Tensor) for t in given)
         return result if tensors else result.numpy()
 
 

@@ -7,12 +7,9 @@ from dataclasses import dataclass
 
 import torch
 
-# Relative costs, from the benchmark of the product on two cores (nanoseconds an entry in float32; float64 doubles all).
-# They only have to order two choices, so their ratio matters and not the machine.
-NONLINEARITY_NS = 0.25
-FEATURE_NS = 0.016
-READ_NS = 0.4
-CACHE_GAIN = 3  # keep K only if reading is that many times cheaper than making it: filling fresh memory is slow
+from gyrfalcon import costs
+
+PRODUCTS = 20  # with a K that is kept, over which filling it is to pay off
 
 
 @dataclass(frozen=True)
@@ -70,12 +67,14 @@ def default_budget(device: torch.device) -> int:
     return free // 4
 
 
-def worth_caching(shape: tuple[int, int], features: float, itemsize: int, budget: int) -> tuple[bool, str]:
-    """Whether to keep K, and why."""
-    size = shape[0] * shape[1] * itemsize
+def worth_caching(
+    shape: tuple[int, int], features: float, dtype: torch.dtype, budget: int, outputs: int = 1
+) -> tuple[bool, str]:
+    """Whether to keep K in memory after its first product with so many columns, and why."""
+    size = shape[0] * shape[1] * dtype.itemsize
     if size > budget // 2:
         return False, f"K would take {readable(size)}, more than half the budget"
-    make = NONLINEARITY_NS + FEATURE_NS * features
-    if make < CACHE_GAIN * READ_NS:
-        return False, f"with {features:.0f} features an entry is made about as fast as it is read"
-    return True, f"K takes {readable(size)} and reading an entry is {make / READ_NS:.1f} times cheaper than making it"
+    make, read = costs.entry(features, dtype, outputs), costs.cached_entry(dtype, outputs)
+    if PRODUCTS * (make - read) < costs.filled_entry():
+        return False, f"with {features:.0f} features making an entry costs too little for keeping it to pay off"
+    return True, f"K takes {readable(size)} and reading an entry is {make / read:.1f} times cheaper than making it"

@@ -61,7 +61,7 @@ class Setting:
         """Whether a KernelMatrix would keep K in memory. It never does for rows in files or on other machines."""
         if self.streamed or self.workers > 1:
             return False
-        return worth_caching((self.n, self.m), self.d, self.itemsize, self.memory_budget)[0]
+        return worth_caching((self.n, self.m), self.d, getattr(torch, self.dtype), self.memory_budget, self.t)[0]
 
     @property
     def sampled(self) -> int:

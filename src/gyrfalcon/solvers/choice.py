@@ -6,7 +6,8 @@ from typing import Any
 
 import torch
 
-from . import rates
+from gyrfalcon import costs
+
 from .direct import Direct
 from .eigenpro import EigenPro
 from .exact import Exact
@@ -70,31 +71,31 @@ def choose(problem: LeastSquares | Risk, max_iterations: int = 100) -> tuple[Sol
 
 def exact_seconds(problem: LeastSquares) -> float:
     n = problem.K.shape[0]
-    return 1e-9 * ((n**3 / 3 + 2 * n**2 * problem.Y.shape[1]) * rates.flop(n) + n**2 * rates.STORED)
+    return 1e-9 * ((n**3 / 3 + 2 * n**2 * problem.Y.shape[1]) * costs.flop(n) + n**2 * costs.STORED_ENTRY_NS)
 
 
 def direct_seconds(problem: LeastSquares) -> float:
     """One pass, and four times m³ of factoring."""
     n, m = problem.K.shape
-    moments = rates.whitened_gram(n, m, problem.K.features)
-    return 1e-9 * (moments + 4 * m**3 * rates.flop(m) + 4 * rates.PASS)
+    moments = costs.whitened_gram(n, m, problem.K.features)
+    return 1e-9 * (moments + 4 * m**3 * costs.flop(m) + 4 * costs.PASS_NS)
 
 
 def falkon_seconds(problem: LeastSquares, max_iterations: int) -> float:
     n, m = problem.K.shape
     dtype, features, outputs = problem.K.dtype, problem.K.features, problem.Y.shape[1]
-    made = kept = rates.entry(features, dtype)
-    output, filled = rates.OUTPUT, 0.0
+    made, filled = costs.entry(features, dtype), 0.0
+    used = costs.entry(features, dtype, outputs)
     if problem.K.cached:
-        kept, output, filled = rates.KEPT, rates.KEPT_OUTPUT, rates.STORED
-    a_pass = n * m * (kept + output * (outputs - 1)) + rates.PASS
-    triangles = 4 * m**2 * (outputs + 3) * rates.flop(m)  # memory, not arithmetic, bounds solves with few columns
-    factors = 2 * m**3 * rates.flop(m) + rates.PASS
+        used, filled = costs.cached_entry(dtype, outputs), costs.filled_entry()
+    a_pass = n * m * used + costs.PASS_NS
+    triangles = 4 * m**2 * (outputs + 3) * costs.flop(m)  # memory, not arithmetic, bounds solves with few columns
+    factors = 2 * m**3 * costs.flop(m) + costs.PASS_NS
     directions = problem.K.effective_features
     sample = sample_rows(n, m, features, dtype, problem.penalty, directions)
     if sample is not None:
-        factors += rates.whitened_gram(sample, m, features) + rates.SAMPLING
-    iterations = rates.iterations(n, m, directions, problem.penalty, (sample or 0) // max(1, m))
-    if dtype == torch.float32 and rates.iterations(n, m, directions, problem.penalty) > FLOAT64_RETRY_ITERATIONS:
+        factors += costs.whitened_gram(sample, m, features) + costs.SAMPLING_NS
+    iterations = costs.iterations(n, m, directions, problem.penalty, (sample or 0) // max(1, m))
+    if dtype == torch.float32 and costs.iterations(n, m, directions, problem.penalty) > FLOAT64_RETRY_ITERATIONS:
         iterations *= FLOAT64_RETRY_FACTOR
     return 1e-9 * (min(max_iterations, iterations) * (a_pass + triangles) + n * m * (2 * made + filled) + factors)

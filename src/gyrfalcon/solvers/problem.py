@@ -44,6 +44,7 @@ class Problem:
         if not self.penalty >= 0 or not np.isfinite(self.penalty):
             raise ValueError(f"penalty must be a finite number, zero or more, got {self.penalty!r}")
         check_weights(self.weights, len(self.Y))
+        self.K.expect(self.Y.shape[1])
 
     def _target_types(self) -> tuple[torch.dtype, ...]:
         """What Y may hold."""

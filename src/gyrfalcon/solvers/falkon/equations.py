@@ -9,6 +9,7 @@ import torch
 from scipy.linalg import blas
 from torch import Tensor
 
+from gyrfalcon import costs
 from gyrfalcon.arrays import Array, as_numpy
 from gyrfalcon.linalg.square import MEMORY_SHARE, OnDisk, Square
 from gyrfalcon.linalg.triangles import SingularError, TrianglePair
@@ -16,7 +17,6 @@ from gyrfalcon.matrix import KernelMatrix
 from gyrfalcon.moments import Moments, Whitening
 from gyrfalcon.moments.whitening import KEPT_JITTER, noise_floor, not_positive
 
-from .. import rates
 from ..problem import LeastSquares
 from ..solver import State
 
@@ -170,12 +170,14 @@ def sample_rows(
 ) -> int | None:
     """How many rows to precondition with, if that costs less than the iterations it saves."""
     directions = features if directions is None else directions
-    plain = rates.iterations(n, m, directions, penalty)
+    plain = costs.iterations(n, m, directions, penalty)
     best, most = None, 0.0
-    for per_center in rates.SHARE if plain >= WORTHWHILE_ITERATIONS else ():
+    for per_center in costs.sampled_share() if plain >= WORTHWHILE_ITERATIONS else ():
         count = per_center * m
-        saved = plain - rates.iterations(n, m, directions, penalty, per_center)
-        gain = saved * n * m * rates.entry(features, dtype) - rates.whitened_gram(count, m, features) - rates.SAMPLING
+        saved = plain - costs.iterations(n, m, directions, penalty, per_center)
+        gain = (
+            saved * n * m * costs.entry(features, dtype) - costs.whitened_gram(count, m, features) - costs.SAMPLING_NS
+        )
         if n >= SAMPLED_SHARE * count and gain > most:
             best, most = count, gain
     return best

@@ -1,0 +1,70 @@
+"""Nanoseconds of work on two cores, and how many iterations Falkon makes.
+
+Only ratios matter, since machines differ by a factor. The constants come from `python -m benchmarks choice`, which
+shows the decisions that follow from them beside the stopwatch.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+# Nanoseconds to evaluate one entry of K in a fused product, for each of its features, and for each further output.
+ENTRY_NS = {torch.float32: 0.22, torch.float64: 0.6}
+FEATURE_NS = {torch.float32: 0.0135, torch.float64: 0.03}
+OUTPUT_NS = 0.15
+
+# Nanoseconds to read one entry of a K that is kept in memory, for each further output, and to write it there first.
+CACHED_ENTRY_NS = {torch.float32: 0.55, torch.float64: 0.9}
+CACHED_OUTPUT_NS = {torch.float32: 0.45, torch.float64: 0.55}
+FILLED_ENTRY_NS = 12.0
+
+STORED_ENTRY_NS = 2.0  # to write an entry of a small block that is used at once
+PASS_NS = 3e6  # of every pass over the rows, whatever its size
+SAMPLING_NS = 50e6  # of making a preconditioner from a sample of rows, whatever its size
+FLOP_NS = 0.0147  # in products of large float64 matrices
+HALF_SPEED_SIZE = 300  # rows of matrices with which products reach half of that speed
+
+ITERATION_SHARE = {8: 0.25, 3: 0.45}  # of Falkon's iterations that are left, by sampled rows to a center
+
+
+def entry(features: float, dtype: torch.dtype, outputs: int = 1) -> float:
+    """Nanoseconds to evaluate one entry of K and use it for all outputs."""
+    return ENTRY_NS[dtype] + FEATURE_NS[dtype] * features + OUTPUT_NS * (outputs - 1)
+
+
+def cached_entry(dtype: torch.dtype, outputs: int = 1) -> float:
+    """Nanoseconds to read one entry of a K that is kept in memory and use it for all outputs."""
+    return CACHED_ENTRY_NS[dtype] + CACHED_OUTPUT_NS[dtype] * (outputs - 1)
+
+
+def filled_entry() -> float:
+    """Nanoseconds to write one entry of a K that is to be kept, into memory that was not touched before."""
+    return FILLED_ENTRY_NS
+
+
+def flop(size: int) -> float:
+    """Nanoseconds of one operation in products of float64 matrices of that size."""
+    return FLOP_NS * (1 + HALF_SPEED_SIZE / max(1, size))
+
+
+def whitened_gram(rows: float, m: int, features: float) -> float:
+    """Nanoseconds to make ZᵀZ, Z = K T⁻¹, in float64: a triangular solve and a product of which symmetry saves half."""
+    return rows * m * (entry(features, torch.float64) + STORED_ENTRY_NS) + 2 * rows * m**2 * flop(m)
+
+
+def sampled_share() -> dict[int, float]:
+    """The share of Falkon's iterations that is left, by how many rows to a center its preconditioner is made from."""
+    return ITERATION_SHARE
+
+
+def iterations(n: int, m: int, directions: float, penalty: float, per_center: int = 0) -> float:
+    """Of Falkon, preconditioned by k(C, C) or by a sample of so many rows to a center.
+
+    More where the spectrum falls beyond what the centers resolve: with few of them, small penalties and few directions
+    that matter to the kernel.
+    """
+    directions, growth = max(1.0, directions), (n / 5e4) ** 0.12
+    unresolved = 16.5 * np.sqrt(directions) * (max(penalty, 1e-12) * m**2) ** -0.31
+    plain = float(np.clip(growth * min(unresolved, 8 + 7200 / directions**2), 8, 100))
+    return plain if not per_center else 3 + plain * ITERATION_SHARE[per_center]
