@@ -1,7 +1,7 @@
 """Inverse dynamics of an arm with two links: physics, features, and both, where the arm has not been before."""
 
 import numpy as np
-from look import BLUE, GREY, ORANGE, QUICK, save
+from look import BLUE, GRAY, ORANGE, QUICK, save
 from matplotlib import pyplot
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -36,7 +36,7 @@ def residual():
 
 
 models = {
-    "physics": (gf.dynamics.InverseDynamics(two_links), GREY),
+    "physics": (gf.dynamics.InverseDynamics(two_links), GRAY),
     "features": (gf.dynamics.InverseDynamics(residual=residual()), BLUE),
     "both": (gf.dynamics.InverseDynamics(two_links, residual()), ORANGE),
 }

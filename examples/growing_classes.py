@@ -1,7 +1,7 @@
 """Classes that appear one after the other, in one pass: no class is forgotten when the next one comes."""
 
 import numpy as np
-from look import BLUE, GREY, ORANGE, QUICK, save
+from look import BLUE, GRAY, ORANGE, QUICK, save
 from matplotlib import pyplot
 from sklearn.datasets import load_digits
 from sklearn.linear_model import SGDClassifier
@@ -31,7 +31,7 @@ for digit in range(10):
 _, ax = pyplot.subplots()
 for (name, curve), color in zip(curves.items(), (ORANGE, BLUE), strict=True):
     ax.plot(range(1, 11), curve, "o-", color=color, label=name)
-ax.plot(range(1, 11), 1 / np.arange(1, 11), "--", color=GREY, linewidth=1, label="only the latest class")
+ax.plot(range(1, 11), 1 / np.arange(1, 11), "--", color=GRAY, linewidth=1, label="only the latest class")
 ax.set_xlabel("digits seen, one after the other")
 ax.set_ylabel("accuracy among them")
 ax.legend(loc="center right", fontsize=9)

@@ -1,7 +1,7 @@
 """A machine that changes while it is learned: every batch is predicted before it is learned from."""
 
 import numpy as np
-from look import BLUE, GREEN, GREY, ORANGE, QUICK, save
+from look import BLUE, GREEN, GRAY, ORANGE, QUICK, save
 from matplotlib import pyplot
 
 import gyrfalcon as gf
@@ -14,7 +14,7 @@ y = np.where(np.arange(rows) < change, np.sin(2 * X[:, 0]), np.cos(3 * X[:, 0]))
 
 features = gf.RandomFeatures(n_features=100, length_scale=0.6, random_state=0).fit(X[:100])
 models = {
-    "all rows": (gf.online.RecursiveRegressor(features), GREY),
+    "all rows": (gf.online.RecursiveRegressor(features), GRAY),
     "forgetting=0.998": (gf.online.RecursiveRegressor(features, forgetting=0.998), ORANGE),
     "window=1000": (gf.online.RecursiveRegressor(features, window=1000), BLUE),
 }

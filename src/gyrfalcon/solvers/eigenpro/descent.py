@@ -19,7 +19,7 @@ from .projection import Projection
 
 STEP = 1 / 3  # in units of 1 / curvature, as theory has it for gradients that are corrected by remembered ones
 
-LOOKED_AT = 3  # batches whose curvature is taken
+LEAST_BATCHES, LEAST_ROWS = 3, 512  # whose curvature is taken, at least: small batches differ much from each other
 
 
 @dataclass
@@ -85,7 +85,9 @@ class Descent:
     def _step(self) -> float:
         """From the steepest of some batches: they differ little, and the step is far from being too long."""
         steepest = 0.0
-        for batch in np.unique(np.linspace(0, len(self.batches) - 1, LOOKED_AT).astype(int)).tolist():
+        rows = max(1, len(self.batches.rows[0]))
+        count = min(len(self.batches), max(LEAST_BATCHES, -(-LEAST_ROWS // rows)))
+        for batch in np.unique(np.linspace(0, len(self.batches) - 1, count).astype(int)).tolist():
             _, block, roots = self._batch(batch)
             steepest = max(steepest, self.network.curvature(block, roots))
         return STEP / steepest if steepest > 0 else 0.0
