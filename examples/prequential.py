@@ -1,7 +1,7 @@
 """A machine that changes while it is learned: every batch is predicted before it is learned from."""
 
 import numpy as np
-from look import BLUE, GREEN, GRAY, ORANGE, QUICK, save
+from look import BLUE, GRAY, GREEN, ORANGE, QUICK, save
 from matplotlib import pyplot
 
 import gyrfalcon as gf

@@ -10,7 +10,7 @@
 
 namespace gyrfalcon {
 
-// One kernel of the expression: profile(gain * s), where s is a squared distance or an inner product of z = map(x).
+// One kernel of the expression: profile(gain * s), where s is a distance or an inner product of z = map(x).
 struct Leaf {
     Family family = Family::gaussian;
     double gain = 1, first = 0, second = 0;  // the profile's constants
@@ -76,7 +76,8 @@ struct Request {
 // coordinates and g = a phi'(q), sums over all i and j:
 //   in_centers[j, k] = sum_i g (x - c)_k     m x width, or no data
 //   in_scales[0, k]  = sum_ij g (x - c)_k^2  1 x width, or no data
-// and, returned, sum_ij g q.
+// and, returned, sum_ij g q. For families of the absolute distance, q = gain sum_k |x - c|_k, the sign of (x - c)_k
+// takes its place and |x - c|_k that of its square.
 template <class T>
 struct GradientRequest {
     std::size_t inputs = 0;

@@ -23,7 +23,7 @@ GYRFALCON_INLINE void apply_slope_to(const PackedLeaf<T>& leaf, T* entries, cons
         q.part[v] = scaled < largest ? scaled : broadcast<T>(largest);
         weight.part[v] = load(weights + v * lanes<T>);
     }
-    const Pack<T, together> g = weight * slope<family>(q);
+    const Pack<T, together> g = weight * slope<family>(q, leaf.first);
     total = total + g * q;
     for (int v = 0; v < together; ++v) store(entries + v * lanes<T>, g.part[v]);
 }
@@ -87,8 +87,17 @@ GYRFALCON_INLINE void add_weights(size_t row_panels, const bool* near, const T* 
     }
 }
 
+// The derivative of g |gap|^2 / 2 or g |gap| in gap; the second is zero where points coincide.
+template <class T, bool absolute>
+GYRFALCON_INLINE Vector<T> weighted_gap(Vector<T> g, Vector<T> gap) {
+    if constexpr (!absolute) return g * gap;
+    using Wrapping = typename Simd<T>::Wrapping;
+    const Wrapping sign = (Wrapping)gap & (Wrapping)broadcast<T>(T(-0.0));
+    return (Vector<T>)(((Wrapping)g ^ sign) & (Wrapping)(gap != T(0)));
+}
+
 // `features` of them for one panel of centers, over the row panels of a tile that are near, or those that are not.
-template <class T, bool difference, bool squares, int features>
+template <class T, bool difference, bool squares, bool absolute, int features>
 GYRFALCON_INLINE void add_features(const T* x, const T* c, size_t width, size_t row_panels, const bool* near,
                                    const T* tile, size_t stride, const Vector<T> (&w)[vectors_in_registers],
                                    double* in_centers, double* in_scales) {
@@ -114,9 +123,9 @@ GYRFALCON_INLINE void add_features(const T* x, const T* c, size_t width, size_t 
                     if constexpr (!difference) {
                         sum[k][v] += g[v] * point;
                     } else if constexpr (!squares) {
-                        sum[k][v] += g[v] * (point - center[k][v]);
+                        sum[k][v] += weighted_gap<T, absolute>(g[v], point - center[k][v]);
                     } else {
-                        const Vector<T> gap = point - center[k][v], weighted = g[v] * gap;
+                        const Vector<T> gap = point - center[k][v], weighted = weighted_gap<T, absolute>(g[v], gap);
                         sum[k][v] += weighted;
                         squared[k] += weighted * gap;
                     }
@@ -138,14 +147,14 @@ GYRFALCON_INLINE void add_features(const T* x, const T* c, size_t width, size_t 
     }
 }
 
-template <class T, bool difference, bool squares>
+template <class T, bool difference, bool squares, bool absolute>
 void add_panel(const PackedLeaf<T>& leaf, size_t column, size_t row_panels, const bool* near, const T* tile,
                size_t stride, const Vector<T> (&w)[vectors_in_registers], double* in_centers, double* in_scales) {
     constexpr int most = difference ? 3 : 6;  // what the registers hold
     for (size_t k = 0; k < leaf.width;) {
         const auto add = [&]<int features>() {
             const size_t place = (column * leaf.width + k) * panel<T>;
-            add_features<T, difference, squares, features>(
+            add_features<T, difference, squares, absolute, features>(
                 leaf.x + k * rows_in_registers, leaf.c + place, leaf.width, row_panels, near, tile, stride, w,
                 in_centers ? in_centers + place : nullptr, squares ? in_scales + k * lanes<T> : nullptr);
             k += features;
@@ -164,7 +173,7 @@ void add_panel(const PackedLeaf<T>& leaf, size_t column, size_t row_panels, cons
     }
 }
 
-template <class T, bool squares>
+template <class T, bool squares, bool absolute>
 void add_gaps_of(const PackedLeaf<T>& leaf, size_t row_panels, size_t first, size_t last, const T* tile, size_t stride,
                  const bool* near, size_t near_stride, double* in_centers, double* in_scales, T* row_sums) {
     for (size_t column = first; column < last; ++column, tile += panel<T>) {
@@ -173,10 +182,11 @@ void add_gaps_of(const PackedLeaf<T>& leaf, size_t row_panels, size_t first, siz
         if (near) {
             for (size_t p = 0; p < row_panels; ++p) some_near |= near[p];
             add_weights<T, squares>(row_panels, near, tile, stride, row_sums, w);
-            add_panel<T, false, squares>(leaf, column, row_panels, near, tile, stride, w, in_centers, in_scales);
+            add_panel<T, false, squares, false>(leaf, column, row_panels, near, tile, stride, w, in_centers, in_scales);
         }
         if (some_near)
-            add_panel<T, true, squares>(leaf, column, row_panels, near, tile, stride, w, in_centers, in_scales);
+            add_panel<T, true, squares, absolute>(leaf, column, row_panels, near, tile, stride, w, in_centers,
+                                                  in_scales);
         if (near) near += near_stride;
     }
 }
@@ -184,12 +194,15 @@ void add_gaps_of(const PackedLeaf<T>& leaf, size_t row_panels, size_t first, siz
 template <class T>
 void add_gaps(const PackedLeaf<T>& leaf, size_t row_panels, size_t first, size_t last, const T* tile, size_t stride,
               const bool* near, size_t near_stride, double* in_centers, double* in_scales, T* row_sums) {
+    const auto add = [&]<bool squares, bool absolute>() {
+        add_gaps_of<T, squares, absolute>(leaf, row_panels, first, last, tile, stride, near, near_stride, in_centers,
+                                          in_scales, row_sums);
+    };
+    const bool absolute = gyrfalcon::traits(leaf.family).argument == Argument::absolute_distance;
     if (in_scales)
-        add_gaps_of<T, true>(leaf, row_panels, first, last, tile, stride, near, near_stride, in_centers, in_scales,
-                             row_sums);
+        absolute ? add.template operator()<true, true>() : add.template operator()<true, false>();
     else
-        add_gaps_of<T, false>(leaf, row_panels, first, last, tile, stride, near, near_stride, in_centers, nullptr,
-                              row_sums);
+        absolute ? add.template operator()<false, true>() : add.template operator()<false, false>();
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 namespace {
 
+using gyrfalcon::Argument;
 using gyrfalcon::PackedLeaf;
 using std::size_t;
 
@@ -44,10 +45,18 @@ constexpr bool broadcasts_anew = true;
 constexpr bool broadcasts_anew = false;
 #endif
 
-template <class T, bool difference>
+enum class Term { product, square, magnitude };  // of x and c, or of their difference
+
+template <class T>
+GYRFALCON_INLINE Vector<T> magnitude_of(Vector<T> v) {
+    using Wrapping = typename Simd<T>::Wrapping;
+    return (Vector<T>)((Wrapping)v & ~(Wrapping)broadcast<T>(T(-0.0)));
+}
+
+template <class T, Term term>
 GYRFALCON_INLINE void accumulate(const T* x, const T* c, size_t width, Registers<T>& sum) {
     const T* names[vectors_in_registers];
-    for (auto& name : names) name = difference && broadcasts_anew ? another_name(x) : x;
+    for (auto& name : names) name = term != Term::product && broadcasts_anew ? another_name(x) : x;
 #pragma GCC unroll 2
     for (size_t k = 0; k < width; ++k, c += panel<T>) {
         Vector<T> center[vectors_in_registers];
@@ -57,38 +66,18 @@ GYRFALCON_INLINE void accumulate(const T* x, const T* c, size_t width, Registers
         for (int r = 0; r < rows_in_registers; ++r)
 #pragma GCC unroll 8
             for (int v = 0; v < vectors_in_registers; ++v) {
-                if constexpr (difference) {
-                    const Vector<T> gap = center[v] - names[v][r];
-                    sum[r][v] += gap * gap;
-                } else {
+                if constexpr (term == Term::product) {
                     sum[r][v] += center[v] * names[v][r];
+                } else {
+                    const Vector<T> gap = center[v] - names[v][r];
+                    if constexpr (term == Term::square)
+                        sum[r][v] += gap * gap;
+                    else
+                        sum[r][v] += magnitude_of<T>(gap);
                 }
             }
 #pragma GCC unroll 8
         for (auto& name : names) name += rows_in_registers;
-    }
-}
-
-// Squared distances from inner products; where cancellation shows, the whole block again by differences.
-template <class T>
-GYRFALCON_INLINE void distances(const PackedLeaf<T>& leaf, size_t row, size_t column, Registers<T>& sum) {
-    const T* x_norm = leaf.x_norm + row * rows_in_registers;
-    const T* c_norm = leaf.c_norm + column * panel<T>;
-    Bits<T> lost{};
-    for (int v = 0; v < vectors_in_registers; ++v) {
-        const Vector<T> norm = load(c_norm + v * lanes<T>);
-#pragma GCC unroll 16
-        for (int r = 0; r < rows_in_registers; ++r) {
-            const Vector<T> both = norm + x_norm[r];
-            sum[r][v] = both - T(2) * sum[r][v];
-            lost |= ~(sum[r][v] >= both * T(cancellation));  // true for NaN too
-        }
-    }
-    if (__builtin_expect(any(lost), 0)) {
-        for (auto& row_sum : sum)
-            for (auto& s : row_sum) s = Vector<T>{};
-        accumulate<T, true>(leaf.x + row * leaf.width * rows_in_registers, leaf.c + column * leaf.width * panel<T>,
-                            leaf.width, sum);
     }
 }
 
@@ -108,6 +97,39 @@ GYRFALCON_INLINE void store_block(T* block, size_t stride, const Registers<T>& s
         for (int v = 0; v < vectors_in_registers; ++v) store(block + r * stride + v * lanes<T>, sum[r][v]);
 }
 
+// One block by differences, apart from the others so that these rare ones do not take their registers.
+template <class T>
+__attribute__((noinline)) void fill_block_by_differences(const T* x, const T* c, size_t width, T* block,
+                                                         size_t stride) {
+    Registers<T> sum = {};
+    accumulate<T, Term::square>(x, c, width, sum);
+    store_block(block, stride, sum);
+}
+
+// Squared distances from inner products; where cancellation shows, the whole block again by differences.
+template <class T>
+GYRFALCON_INLINE void distances(const PackedLeaf<T>& leaf, size_t row, size_t column, T* block, size_t stride,
+                                Registers<T>& sum) {
+    const T* x_norm = leaf.x_norm + row * rows_in_registers;
+    const T* c_norm = leaf.c_norm + column * panel<T>;
+    Bits<T> lost{};
+#pragma GCC unroll 8
+    for (int v = 0; v < vectors_in_registers; ++v) {
+        const Vector<T> norm = load(c_norm + v * lanes<T>);
+#pragma GCC unroll 16
+        for (int r = 0; r < rows_in_registers; ++r) {
+            const Vector<T> both = norm + x_norm[r];
+            sum[r][v] = both - T(2) * sum[r][v];
+            lost |= ~(sum[r][v] >= both * T(cancellation));  // true for NaN too
+        }
+    }
+    if (__builtin_expect(any(lost), 0)) {
+        fill_block_by_differences(leaf.x + row * leaf.width * rows_in_registers,
+                                  leaf.c + column * leaf.width * panel<T>, leaf.width, block, stride);
+        load_block(block, stride, sum);
+    }
+}
+
 // Whether some of these squared distances are small beside the norms of their points.
 template <class T>
 GYRFALCON_INLINE bool any_near(const PackedLeaf<T>& leaf, size_t row, size_t column, const Registers<T>& sum) {
@@ -122,9 +144,9 @@ GYRFALCON_INLINE bool any_near(const PackedLeaf<T>& leaf, size_t row, size_t col
     return any(found);
 }
 
-// tile = squared distances or inner products for row panels [0, row_panels) and center panels [first, last), and a note
-// for each pair of panels whether some of their points are near each other.
-template <class T, bool radial, bool direct, bool notes>
+// tile = distances or inner products for row panels [0, row_panels) and center panels [first, last), and a note for
+// each pair of panels whether some of their points are near each other.
+template <class T, Argument argument, Term term, bool notes>
 void fill_tile_by(const PackedLeaf<T>& leaf, size_t row_panels, size_t first, size_t last, T* tile, size_t stride,
                   bool* near, size_t near_stride) {
     for (size_t k = 0; k == 0 || k < leaf.width; k += depth<T>) {
@@ -135,9 +157,10 @@ void fill_tile_by(const PackedLeaf<T>& leaf, size_t row_panels, size_t first, si
                 const T* x = leaf.x + (row * leaf.width + k) * rows_in_registers;
                 T* block = tile + row * rows_in_registers * stride + (column - first) * panel<T>;
                 Registers<T> sum = {};
-                if (!direct && k != 0) load_block(block, stride, sum);  // direct ones take a single pass
-                accumulate<T, direct>(x, c, width, sum);
-                if (radial && !direct && k + width == leaf.width) distances(leaf, row, column, sum);
+                if (term != Term::square && k != 0) load_block(block, stride, sum);  // squares take a single pass
+                accumulate<T, term>(x, c, width, sum);
+                if (argument == Argument::squared_distance && term == Term::product && k + width == leaf.width)
+                    distances(leaf, row, column, block, stride, sum);
                 if (notes && k + width == leaf.width)
                     near[(column - first) * near_stride + row] = any_near(leaf, row, column, sum);
                 store_block(block, stride, sum);
@@ -146,25 +169,26 @@ void fill_tile_by(const PackedLeaf<T>& leaf, size_t row_panels, size_t first, si
     }
 }
 
-template <class T, bool radial, bool notes>
+template <class T, Argument argument, bool notes>
 void fill_tile(const PackedLeaf<T>& leaf, size_t row_panels, size_t first, size_t last, T* tile, size_t stride,
                bool* near, size_t near_stride) {
     static_assert(widest_direct <= depth<T>);
-    if (radial && leaf.width <= widest_direct)
-        fill_tile_by<T, radial, radial, notes>(leaf, row_panels, first, last, tile, stride, near, near_stride);
+    constexpr Term sums = argument == Argument::absolute_distance ? Term::magnitude : Term::product;
+    if (argument == Argument::squared_distance && leaf.width <= widest_direct)
+        fill_tile_by<T, argument, Term::square, notes>(leaf, row_panels, first, last, tile, stride, near, near_stride);
     else
-        fill_tile_by<T, radial, false, notes>(leaf, row_panels, first, last, tile, stride, near, near_stride);
+        fill_tile_by<T, argument, sums, notes>(leaf, row_panels, first, last, tile, stride, near, near_stride);
 }
 
-template <class T, bool radial>
+template <class T, Argument argument>
 void fill(const PackedLeaf<T>& leaf, size_t row_panels, size_t first, size_t last, T* tile, size_t stride) {
-    fill_tile<T, radial, false>(leaf, row_panels, first, last, tile, stride, nullptr, 0);
+    fill_tile<T, argument, false>(leaf, row_panels, first, last, tile, stride, nullptr, 0);
 }
 
 template <class T>
 void fill_noting(const PackedLeaf<T>& leaf, size_t row_panels, size_t first, size_t last, T* tile, size_t stride,
                  bool* near, size_t near_stride) {
-    fill_tile<T, true, true>(leaf, row_panels, first, last, tile, stride, near, near_stride);
+    fill_tile<T, Argument::squared_distance, true>(leaf, row_panels, first, last, tile, stride, near, near_stride);
 }
 
 }  // namespace

@@ -7,9 +7,10 @@
 
 namespace gyrfalcon {
 
-// What a profile is a function of: |x - c|^2 or x.c, in the leaf's coordinates and times its gain.
-enum class Argument : int { squared_distance, inner_product };
-constexpr const char* argument_names[] = {"squared_distance", "inner_product"};
+// What a profile is a function of: |x - c|^2, the sum of all |x_k - c_k|, or x.c, in the leaf's coordinates and times
+// its gain.
+enum class Argument : int { squared_distance, absolute_distance, inner_product };
+constexpr const char* argument_names[] = {"squared_distance", "absolute_distance", "inner_product"};
 
 // Name, argument, whether profiles.hpp has its slope.
 #define GYRFALCON_FAMILIES(FAMILY)                      \
@@ -20,6 +21,8 @@ constexpr const char* argument_names[] = {"squared_distance", "inner_product"};
     FAMILY(exponential_power, squared_distance, false)  \
     FAMILY(rational_quadratic, squared_distance, false) \
     FAMILY(cauchy, squared_distance, false)             \
+    FAMILY(product_laplacian, absolute_distance, true)  \
+    FAMILY(product_laplacian_power, absolute_distance, true)  \
     FAMILY(linear, inner_product, false)                \
     FAMILY(polynomial, inner_product, false)            \
     FAMILY(sigmoid, inner_product, false)               \
@@ -40,7 +43,7 @@ constexpr FamilyTraits families[] = {GYRFALCON_FAMILIES(GYRFALCON_TRAITS)};
 #undef GYRFALCON_TRAITS
 
 constexpr const FamilyTraits& traits(Family family) { return families[static_cast<std::size_t>(family)]; }
-constexpr bool is_radial(Family family) { return traits(family).argument == Argument::squared_distance; }
+constexpr bool is_of_distance(Family family) { return traits(family).argument != Argument::inner_product; }
 constexpr bool has_slope(Family family) { return traits(family).has_slope; }
 
 }  // namespace gyrfalcon

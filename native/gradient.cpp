@@ -108,8 +108,9 @@ class Gradient {
     }
 
     PackedLeaf<T> leaf_at(const Leaf& leaf, const Packed<T>& rows, const Packed<T>& columns, size_t row) const {
-        return {leaf.family, static_cast<T>(leaf.gain), T(0), T(0), leaf.width, rows.points.data() + row * leaf.width,
-                rows.norms.data() + row, columns.points.data(), columns.norms.data()};
+        return {leaf.family, static_cast<T>(leaf.gain), static_cast<T>(leaf.first), T(0), leaf.width,
+                rows.points.data() + row * leaf.width, rows.norms.data() + row, columns.points.data(),
+                columns.norms.data()};
     }
 
     void block(Workspace& space, size_t index, double* sums) const {
@@ -124,7 +125,8 @@ class Gradient {
         double* in_scales = scale_sums_ ? sums + center_sums_ : nullptr;
         const bool gaps = in_centers || in_scales;
         const size_t widest_by_differences = in_scales ? widest_squared : isa_.widest_direct;
-        bool* near = gaps && request_.leaf.width > widest_by_differences ? space.near.data() : nullptr;
+        const bool absolute = traits(request_.leaf.family).argument == Argument::absolute_distance;
+        bool* near = gaps && !absolute && request_.leaf.width > widest_by_differences ? space.near.data() : nullptr;
         for (size_t first = 0; first < columns_; first += tile_columns_) {
             const size_t last = std::min(columns_, first + tile_columns_);
             for (size_t row = 0; row < row_panels * isa_.row_panel; row += step_rows) {
@@ -135,7 +137,8 @@ class Gradient {
                     isa_.distances_noting_near(leaf, panels, first / panel, last / panel, tile, stride_,
                                                near + row / isa_.row_panel, near_stride());
                 else
-                    isa_.squared_distances(leaf, panels, first / panel, last / panel, tile, stride_);
+                    (absolute ? isa_.absolute_distances : isa_.squared_distances)(leaf, panels, first / panel,
+                                                                                  last / panel, tile, stride_);
                 if (request_.dense)
                     copy_weights(first_row + row, std::min(rows - row, step_rows), first, last, space.weights.data());
                 else

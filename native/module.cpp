@@ -95,7 +95,8 @@ std::vector<Step> make_steps(const std::vector<StepTuple>& steps, std::size_t le
         const auto kind = named<Operation>(operation_names, operation, "steps");
         const bool pops = kind == Operation::add || kind == Operation::multiply;
         require(depth >= (pops ? 2u : kind == Operation::scale ? 1u : 0u), "steps: operand missing");
-        require(kind != Operation::leaf || (leaf >= 0 && static_cast<std::size_t>(leaf) < leaves), "steps: no such leaf");
+        require(kind != Operation::leaf || (leaf >= 0 && static_cast<std::size_t>(leaf) < leaves),
+                "steps: no such leaf");
         depth += kind == Operation::leaf ? 1 : 0;
         depth -= pops ? 1 : 0;
         made.push_back({kind, leaf, value});
@@ -235,6 +236,7 @@ void run_sparse_checked(const std::string& task, const std::vector<SparseLeafTup
         require(which >= 0 && static_cast<std::size_t>(which) < scales.size(), "leaves: no such scales");
         Leaf leaf;
         leaf.family = family_named(family);
+        require(traits(leaf.family).argument != Argument::absolute_distance, "leaves: a family that needs dense points");
         leaf.gain = gain;
         leaf.first = first;
         leaf.second = second;

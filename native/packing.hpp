@@ -26,7 +26,7 @@ class Packer {
             if (i < count) map(source, first + i);
             for (std::size_t k = 0; k < width; ++k) {
                 double value = i < count ? mapped_[k] : 0;
-                if (is_radial(leaf_.family)) value = std::clamp(value, -most, most);
+                if (is_of_distance(leaf_.family)) value = std::clamp(value, -most, most);
                 const T rounded = static_cast<T>(value);
                 point[k * panel] = rounded;
                 squared += static_cast<double>(rounded) * static_cast<double>(rounded);

@@ -15,7 +15,9 @@ using std::size_t;
 
 constexpr size_t narrow_rows = 24;          // rows of a block, a multiple of every row_panel: few where the exponential
 constexpr size_t wide_rows = 96;            // dominates, many where C would otherwise stream past too often
-constexpr size_t tile_bytes = 12 << 10;     // of 24 rows: a tile stays in the first-level cache, or in the second
+// Of 24 rows: a tile stays in the first-level cache, or in the second. Vectors of 64 bytes leave a row sooner, and sums
+// over its columns would be loaded and stored too often.
+constexpr size_t tile_bytes(size_t vector_bytes) { return (vector_bytes == 64 ? 16 : 12) << 10; }
 constexpr size_t terms_per_gather = 512;    // that a lane adds up before its sum over centers leaves the narrow type
 constexpr size_t most_segments = 64;        // unless there are more threads
 
@@ -47,7 +49,8 @@ class Product {
           outputs_(request.task == Task::evaluate ? 0 : request.v.columns),
           columns_(round_up(m_, isa_.column_panel)),
           block_rows_(block_rows),
-          tile_columns_(std::min(columns_, round_up(tile_bytes / (narrow_rows * sizeof(T)), isa_.column_panel))),
+          tile_columns_(std::min(columns_, round_up(tile_bytes(isa_.lanes * sizeof(T)) / (narrow_rows * sizeof(T)),
+                                                    isa_.column_panel))),
           tiles_per_gather_(std::max<size_t>(1, terms_per_gather * isa_.lanes / std::max<size_t>(1, tile_columns_))),
           stride_(skewed<T>(request.task == Task::multiply_gram ? columns_ : tile_columns_, isa_.column_panel)),
           depth_(stack_depth(request.program)),

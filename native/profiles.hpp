@@ -1,4 +1,5 @@
-// The scalar part of each kernel family: from a squared distance or inner product, times the leaf's gain, to a value.
+// The scalar part of each kernel family: from a distance, squared or absolute, or an inner product, times the leaf's
+// gain, to a value.
 // To add a family, list it in families.hpp and write its profile here, and its slope if the list says that it has one.
 #pragma once
 
@@ -29,6 +30,11 @@ GYRFALCON_INLINE Pack<T, n> profile(const Pack<T, n>& q, T first, [[maybe_unused
         return exp2_of_negative(T(-log2_e) * select(q == T(0), q, power));
     } else if constexpr (family == Family::rational_quadratic) {  // first: alpha
         return exp2_of_negative(log2_of_one_plus(q) * -first);
+    } else if constexpr (family == Family::product_laplacian) {
+        return exp2_of_negative(-q);
+    } else if constexpr (family == Family::product_laplacian_power) {  // first: the power
+        const Pack<T, n> power = exp2_clamped(log2_of_positive(q) * first);
+        return exp2_of_negative(T(-log2_e) * select(q == T(0), q, power));
     } else if constexpr (family == Family::cauchy) {
         return T(1) / (q + T(1));
     } else if constexpr (family == Family::linear) {
@@ -46,14 +52,17 @@ GYRFALCON_INLINE Pack<T, n> profile(const Pack<T, n>& q, T first, [[maybe_unused
     }
 }
 
-// The profile's derivative in q. The Laplacian's is infinite at zero, where it only ever meets a factor of zero.
+// The profile's derivative in q. Where it is infinite at zero, it only ever meets a factor of zero there.
 template <Family family, class T, int n>
-GYRFALCON_INLINE Pack<T, n> slope(const Pack<T, n>& q) {
-    if constexpr (family == Family::gaussian) {
+GYRFALCON_INLINE Pack<T, n> slope(const Pack<T, n>& q, [[maybe_unused]] T first) {
+    if constexpr (family == Family::gaussian || family == Family::product_laplacian) {
         return exp2_of_negative(-q) * T(-ln_2);
     } else if constexpr (family == Family::laplacian) {
         const Pack<T, n> r = square_root(q);
         return select(q == T(0), q, exp2_of_negative(-r) * T(-ln_2 / 2) / r);
+    } else if constexpr (family == Family::product_laplacian_power) {
+        const Pack<T, n> power = exp2_clamped(log2_of_positive(q) * first);
+        return select(q == T(0), q, exp2_of_negative(T(-log2_e) * power) * -first * (power / q));
     } else if constexpr (family == Family::matern32) {
         return exp2_of_negative(square_root(q) * T(-log2_e)) * T(-1.0 / 2);
     } else {

@@ -207,7 +207,7 @@ class SparsePoints {
         const Side<T>& side = sides_[which];
         const double norm = sparse_ ? add_sparse(space, i, scales, side) : add_dense(space, i, scales, side);
         T* out = space.arguments[leaf].data() + r * stride_;
-        if (is_radial(leaves()[leaf].family)) {
+        if (traits(leaves()[leaf].family).argument == Argument::squared_distance) {
             // Where the inner product is zero nothing cancels.
             const T rounded = static_cast<T>(norm), *others = side.rounded.data();
             for (std::size_t j = 0; j < m_; ++j) out[j] = rounded + others[j];

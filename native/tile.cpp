@@ -36,7 +36,7 @@ void apply_profile(const PackedLeaf<T>& leaf, size_t rows, size_t panels, T* til
 
 template <class T, Family family>
 void evaluate_family(const PackedLeaf<T>& leaf, size_t row_panels, size_t first, size_t last, T* tile, size_t stride) {
-    fill<T, gyrfalcon::is_radial(family)>(leaf, row_panels, first, last, tile, stride);
+    fill<T, gyrfalcon::traits(family).argument>(leaf, row_panels, first, last, tile, stride);
     apply_profile<T, family>(leaf, row_panels * rows_in_registers, last - first, tile, stride);
 }
 
@@ -194,7 +194,8 @@ template <class T>
 constexpr InstructionSet<T> table = {GYRFALCON_ISA_NAME, rows_in_registers, panel<T>,   lanes<T>, widest_direct,
                                      evaluate<T>, apply<T>, combine<T>, multiply<T>, gather<T>,
                                      multiply_transposed<T, T>, multiply_transposed<T, double>,
-                                     fill<T, true>, fill<T, false>, fill_noting<T>, apply_slope<T>, add_gaps<T>,
+                                     fill<T, Argument::squared_distance>, fill<T, Argument::absolute_distance>,
+                                     fill<T, Argument::inner_product>, fill_noting<T>, apply_slope<T>, add_gaps<T>,
                                      add_scaled<T>, waves<T>, exponential<T>};
 
 }  // namespace

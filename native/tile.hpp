@@ -41,8 +41,8 @@ struct InstructionSet {
     using MultiplyTransposed = void(const T* tile, std::size_t tile_stride, std::size_t rows, std::size_t columns,
                                     const T* u, std::size_t outputs, double* out, std::size_t out_stride);
     MultiplyTransposed *multiply_transposed, *multiply_transposed_in_double;
-    // the same before the profile: squared distances, or inner products
-    Fill *squared_distances, *inner_products;
+    // the same before the profile
+    Fill *squared_distances, *absolute_distances, *inner_products;
     // squared distances, with near[column panel, row panel] = whether some are small beside the norms
     void (*distances_noting_near)(const PackedLeaf<T>&, std::size_t row_panels, std::size_t first, std::size_t last,
                                   T* tile, std::size_t tile_stride, bool* near, std::size_t near_stride);
@@ -51,7 +51,9 @@ struct InstructionSet {
                           const T* weights, std::size_t weight_stride);
     // With gap = x_i - c_j: in_centers += sum_i tile[i, j] gap, laid out as c, and in_scales += sum_ij tile[i, j] gap^2
     // feature by feature, spread over lanes; either may be null. With `near`, in_scales still lacks sum_i r_i x_i^2,
-    // and r_i is added to row_sums[i], spread over lanes; without, points are subtracted everywhere.
+    // and r_i is added to row_sums[i], spread over lanes; without, points are subtracted everywhere. For families of
+    // the absolute distance, which never have `near`, the signs of the gaps take their place and magnitudes that of
+    // their squares.
     void (*add_gaps)(const PackedLeaf<T>&, std::size_t row_panels, std::size_t first, std::size_t last, const T* tile,
                      std::size_t tile_stride, const bool* near, std::size_t near_stride, double* in_centers,
                      double* in_scales, T* row_sums);

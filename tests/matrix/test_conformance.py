@@ -66,7 +66,7 @@ def _read_only(array):
 
 @functools.lru_cache(maxsize=64)
 def _points(shape, dtype, offset=0.0, scale=1.0, zeros=0.0):
-    """X and C of the type given; some centers are rows of X. Not centerd, so that inner products do not cancel."""
+    """X and C of the type given; some centers are rows of X. Not centered, so that inner products do not cancel."""
     n, m, d = shape
     generator = np.random.default_rng([n, m, d])
     X, C = 0.7 + generator.standard_normal((n, d)), 0.7 + generator.standard_normal((m, d))

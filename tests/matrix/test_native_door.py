@@ -8,7 +8,7 @@ import gyrfalcon as gf
 from gyrfalcon.kernels import Gaussian, Kernel
 from gyrfalcon.losses import LOSSES, Squared
 from gyrfalcon.matrix.native_engine import serves
-from reference.cases import DOT, RADIAL
+from reference.cases import ABSOLUTE, DOT, RADIAL
 
 native = pytest.importorskip("gyrfalcon._native")
 
@@ -239,9 +239,10 @@ def test_native_gradient_in_mapped_coordinates():
 
 def test_native_names_are_those_that_kernels_and_losses_give():
     families = native.families()
-    for make in RADIAL | DOT:
-        form = (RADIAL | DOT)[make](1.0).native()
-        assert families[form.family]["argument"] == ("squared_distance" if make in RADIAL else "inner_product")
+    arguments = {"squared_distance": RADIAL, "absolute_distance": ABSOLUTE, "inner_product": DOT}
+    for argument, makers in arguments.items():
+        for make in makers.values():
+            assert families[make(1.0).native().family]["argument"] == argument
     assert {name for name, told in families.items() if told["differentiable"]} >= {"gaussian", "laplacian", "matern32"}
     assert {loss.native_name() for loss in LOSSES.values()} == set(native.losses())
 

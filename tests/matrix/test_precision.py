@@ -65,7 +65,7 @@ def test_long_sums(engine, dtype, n, m, cache):
 @pytest.mark.parametrize("d", [3, 40])
 @pytest.mark.parametrize("family", [Gaussian, Laplacian, Cauchy])
 def test_two_clusters_far_apart(engine, dtype, d, family):
-    """Whatever point the data are centerd at, it is far from one of the clusters."""
+    """Whatever point the data are centered at, it is far from one of the clusters."""
     route, generator = ENGINES[engine], np.random.default_rng(d)
     X, C = generator.standard_normal((40, d)), generator.standard_normal((17, d))
     X[::2] += 1e4

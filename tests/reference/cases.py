@@ -30,6 +30,10 @@ RADIAL = {
     "rational1e6": lambda scale: kernels.RationalQuadratic(scale, alpha=1e6),
     "cauchy": kernels.Cauchy,
 }
+ABSOLUTE = {
+    "product_laplacian": kernels.ProductLaplacian,
+    "product_laplacian06": lambda scale: kernels.ProductLaplacian(scale, power=0.6),
+}
 DOT = {
     "linear": kernels.Linear,
     "polynomial": lambda scale: kernels.Polynomial(scale, degree=3, offset=0.5),
@@ -40,6 +44,10 @@ DOT = {
 
 def _radial(family):
     return lambda d, spread, size: family(spread * max(1.0, 0.7 * d**0.5))
+
+
+def _absolute(family):
+    return lambda d, spread, size: family(spread * max(1.0, 0.8 * d))
 
 
 def _dot(family):
@@ -68,7 +76,11 @@ def _nested(d, spread, size):
     return 0.7 * (narrow + 0.2 * wide) * kernels.Cauchy(4 * spread * max(1, d) ** 0.5) + trend * wide
 
 
-_LEAVES = {name: _radial(family) for name, family in RADIAL.items()} | {n: _dot(f) for n, f in DOT.items()}
+_LEAVES = {
+    **{name: _radial(family) for name, family in RADIAL.items()},
+    **{name: _absolute(family) for name, family in ABSOLUTE.items()},
+    **{name: _dot(family) for name, family in DOT.items()},
+}
 KERNELS: dict[str, Callable[[int, float, float], kernels.Kernel]] = {
     **_LEAVES,
     **{
@@ -81,6 +93,7 @@ KERNELS: dict[str, Callable[[int, float, float], kernels.Kernel]] = {
     "mapped_twice": lambda d, spread, size: kernels.Mapped(
         _mapped(4, lambda *_: kernels.Cauchy(spread))(3, 1, 1), _map(3, d)
     ),
+    "mapped_absolute": _mapped(3, _absolute(kernels.ProductLaplacian)),
     "mapped_dot": _mapped(3, lambda d, spread, size: kernels.Polynomial(size, degree=2, offset=1.0)),
     "sum": lambda d, spread, size: _LEAVES["gaussian"](d, spread, size) + _LEAVES["linear"](d, spread, size),
     "product": lambda d, spread, size: _LEAVES["matern32"](d, spread, size) * _LEAVES["polynomial"](d, spread, size),

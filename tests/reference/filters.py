@@ -25,9 +25,9 @@ class Dense:
         root = vectors[:, kept] / np.sqrt(values[kept])
         Z = K @ root
         u, mean = (w @ Z, w @ Y) if intercept else (np.zeros(Z.shape[1]), np.zeros(Y.shape[1]))
-        centerd = Z - u
-        matrix = centerd.T @ (w[:, None] * centerd) + penalty * np.eye(Z.shape[1])
-        return cls(root, matrix, centerd.T @ (w[:, None] * (Y - mean)), u, mean)
+        centered = Z - u
+        matrix = centered.T @ (w[:, None] * centered) + penalty * np.eye(Z.shape[1])
+        return cls(root, matrix, centered.T @ (w[:, None] * (Y - mean)), u, mean)
 
     def predict(self, K, v):
         return (K @ self.root - self.u) @ v + self.mean

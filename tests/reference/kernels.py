@@ -34,6 +34,10 @@ def _evaluate(kernel, X, C, A):
     mapped = None if A.shape == (X.shape[1], X.shape[1]) and (np.eye(len(A)) == A).all() else A
     if isinstance(kernel, kernels.RadialKernel):
         return _radial(kernel, distances(X, C, scale, mapped))
+    if isinstance(kernel, kernels.ProductLaplacian):
+        gaps = X[:, None] - C[None]
+        gaps = gaps if mapped is None else gaps @ A.T
+        return np.exp(-((np.abs(gaps) / scale).sum(-1) ** float(kernel.power)))
     X, C = (X, C) if mapped is None else (X @ A.T, C @ A.T)
     return _dot(kernel, ((X / scale)[:, None] * (C / scale)[None]).sum(-1))
 

@@ -140,7 +140,7 @@ class ClassTargets:
 
 
 def _location_and_scale(Y: Array, weights: Array | None, *, centered: bool) -> tuple[Array, Array]:
-    """Mean (zero unless centerd) and root mean square distance from it of each column, safe from overflow."""
+    """Mean (zero unless centered) and root mean square distance from it of each column, safe from overflow."""
     peak = np.abs(Y if weights is None else Y[weights > 0]).max(0)
     peak = np.where(peak > 0, peak, 1.0)
     scaled = Y / peak

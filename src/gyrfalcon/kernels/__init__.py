@@ -10,6 +10,7 @@ from .matern import Laplacian, Matern
 from .names import as_kernel, from_name
 from .native import NativeForm
 from .power import Cauchy, ExponentialPower, RationalQuadratic
+from .product_laplacian import ProductLaplacian
 from .radial import RadialKernel
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "Parameter",
     "Polynomial",
     "Product",
+    "ProductLaplacian",
     "RadialKernel",
     "RationalQuadratic",
     "Scaled",

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from .base import FREE, LOGARITHMIC, Kernel, Parameter, as_tensor, parameter
 from .distances import shift_of
+from .product_laplacian import ProductLaplacian
 from .radial import RadialKernel
 
 
@@ -134,7 +135,7 @@ class Mapped(Kernel):
         parts = {place: Mapped(child, self.matrix) for place, child in inner.children()}
         if parts:
             return replace(inner, **parts).block(X, C)
-        if isinstance(inner, RadialKernel):  # before the map, where it costs no digits
+        if isinstance(inner, RadialKernel | ProductLaplacian):  # before the map, where it costs no digits
             shift = shift_of(C.detach())
             X, C = X - shift, C - shift
         return inner.block(self._map(X), self._map(C))

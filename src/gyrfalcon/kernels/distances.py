@@ -1,4 +1,4 @@
-"""Squared distances that keep their digits: centerd, by differences where few features make that cheap, and by
+"""Squared distances that keep their digits: centered, by differences where few features make that cheap, and by
 differences again wherever |x|² + |c|² - 2⟨x, c⟩ cancels."""
 
 from __future__ import annotations
@@ -76,6 +76,34 @@ def _expanded(X: Tensor, C: Tensor) -> Tensor:
             rows, columns = i[a : a + step], j[a : a + step]
             total[rows, columns] = (X[rows] - C[columns]).square().sum(1)
     return total
+
+
+class _AbsoluteDistances(torch.autograd.Function):
+    """Feature by feature, so that neither values nor derivatives need an n × m × d tensor."""
+
+    @staticmethod
+    def forward(ctx: Any, X: Tensor, C: Tensor) -> Tensor:
+        ctx.save_for_backward(X, C)
+        total = X.new_zeros(len(X), len(C))
+        for k in range(X.shape[1]):
+            total += (X[:, k, None] - C[:, k]).abs_()
+        return total
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
+        X, C = ctx.saved_tensors
+        in_x, in_c = torch.empty_like(X), torch.empty_like(C)
+        for k in range(X.shape[1]):
+            signed = (X[:, k, None] - C[:, k]).sign_().mul_(gradient)
+            in_x[:, k], in_c[:, k] = signed.sum(1), -signed.sum(0)
+        return in_x, in_c
+
+
+def absolute_distances(X: Tensor, C: Tensor) -> Tensor:
+    """Σₖ |xₖ - cₖ| for every row x of X and c of C; differentiable in both, with slope zero where features agree."""
+    distances: Tensor = _AbsoluteDistances.apply(X, C)  # type: ignore[no-untyped-call]
+    return distances
 
 
 def squared_distances(X: Tensor, C: Tensor) -> Tensor:

@@ -11,16 +11,19 @@ from .dot import Linear, Polynomial, Sigmoid
 from .gaussian import Gaussian
 from .matern import Laplacian, Matern
 from .power import Cauchy, ExponentialPower, RationalQuadratic
+from .product_laplacian import ProductLaplacian
 
 NAMES: dict[str, type[Kernel]] = {
     "cauchy": Cauchy,
     "exponential_power": ExponentialPower,
     "gaussian": Gaussian,
+    "laplace_l1": ProductLaplacian,
     "laplacian": Laplacian,
     "linear": Linear,
     "matern": Matern,
     "poly": Polynomial,
     "polynomial": Polynomial,
+    "product_laplacian": ProductLaplacian,
     "rational_quadratic": RationalQuadratic,
     "rbf": Gaussian,
     "sigmoid": Sigmoid,
@@ -31,13 +34,14 @@ def from_name(name: str, *, gamma: float | None = None, coef0: float | None = No
     """A kernel from its name, with this library's parameters or scikit-learn's `gamma`, `degree` and `coef0`.
 
     `gamma` becomes the length scale that gives the same kernel: exp(-γ‖x - c‖²) for the Gaussian, exp(-γ‖x - c‖)
-    for the Laplacian (Euclidean here; scikit-learn sums absolute differences), γ⟨x, c⟩ for the others.
+    for the Laplacian (Euclidean here; scikit-learn's, which sums absolute differences, is "product_laplacian"),
+    γ⟨x, c⟩ for the others.
 
     Parameters
     ----------
     name : str
-        "rbf" or "gaussian", "laplacian", "matern", "exponential_power", "rational_quadratic", "cauchy", "linear",
-        "poly" or "polynomial", "sigmoid".
+        "rbf" or "gaussian", "laplacian", "product_laplacian" or "laplace_l1", "matern", "exponential_power",
+        "rational_quadratic", "cauchy", "linear", "poly" or "polynomial", "sigmoid".
     gamma, coef0 : float, optional
     **parameters
         Passed to the kernel.
@@ -58,10 +62,11 @@ def from_name(name: str, *, gamma: float | None = None, coef0: float | None = No
             raise ValueError("give either gamma or length_scale, not both")
         if not isinstance(gamma, numbers.Real) or not 0 < gamma < math.inf:
             raise ValueError(f"gamma must be a positive number, got {gamma!r}")
-        if kernel not in (Gaussian, Laplacian, Linear, Polynomial, Sigmoid):
+        if kernel not in (Gaussian, Laplacian, Linear, Polynomial, ProductLaplacian, Sigmoid):
             raise ValueError(f"gamma is not a parameter of the {name} kernel: give length_scale")
         half = 2.0 if kernel is Gaussian else 1.0
-        parameters["length_scale"] = 1 / gamma if kernel is Laplacian else math.sqrt(1 / (half * gamma))
+        of_distance = kernel in (Laplacian, ProductLaplacian)
+        parameters["length_scale"] = 1 / gamma if of_distance else math.sqrt(1 / (half * gamma))
     if coef0 is not None:
         if kernel not in (Polynomial, Sigmoid):
             raise ValueError(f"coef0 is not a parameter of the {name} kernel")

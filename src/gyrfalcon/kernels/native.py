@@ -12,7 +12,8 @@ LOG2_E = math.log2(math.e)  # the core's exponentials are powers of two
 class NativeForm:
     """A kernel as the compiled core reads it: k(x, c) = profile(gain · s), with constants of the profile.
 
-    s is what the family is a function of, in points over their length scales: a squared distance or an inner product.
+    s is what the family is a function of, in points over their length scales: a squared distance, a sum of
+    absolute differences, or an inner product.
 
     Parameters
     ----------

@@ -46,6 +46,11 @@ def form_of(kernel: Kernel) -> NativeForm | None:
     return form if form is not None and form.family in families() else None
 
 
+def degree_of(form: NativeForm) -> int:
+    """With which power of one over the length scale the argument of the profile grows."""
+    return 1 if families()[form.family]["argument"] == "absolute_distance" else 2
+
+
 def serves(kernel: Kernel) -> bool:
     """Whether the compiled core is there and knows every part of the kernel."""
     if type(kernel) in (kernels.Sum, kernels.Product, kernels.Scaled, kernels.Mapped):
@@ -96,9 +101,9 @@ class _Program:
         else:  # a power of two is exact; what is left of the length scale goes into the gain
             power = 2.0 ** -exponent(float(length_scale))
             scale = np.full(width, power)
-            gain /= (float(length_scale) * power) ** 2
-        centerd = families()[form.family]["argument"] == "squared_distance"
-        shift = self.shift if centerd else np.zeros(self.features)
+            gain /= (float(length_scale) * power) ** degree_of(form)
+        centered = families()[form.family]["argument"] != "inner_product"
+        shift = self.shift if centered else np.zeros(self.features)
         has_matrix = matrix is not None and matrix.size > 0
         entries = (scale[:, None] * matrix).T if matrix is not None and has_matrix else scale
         self.steps.append(("leaf", len(self.leaves), 1.0))
@@ -181,18 +186,22 @@ class NativeEngine(TorchEngine):
         assert core is not None
         leaf, length_scale = self.program.leaves[0], _array(self.kernel.length_scale)  # type: ignore[attr-defined]
         _, gain, _, _, _, scale, _ = leaf
-        # With q = gain ‖z - c‖² and z = (x - shift) scale: sums of k'(q) (z - c), of k'(q) (z - c)² and of k'(q) q.
+        # With q = gain ‖z - c‖² and z = (x - shift) scale: sums of k'(q) (z - c), of k'(q) (z - c)² and of k'(q) q; for
+        # sums of absolute differences, signs and magnitudes in place of z - c and its square.
+        form = form_of(self.kernel)
+        assert form is not None
+        degree = degree_of(form)
         center_sums = np.empty((len(self.C), len(scale))) if in_centers else None
         scale_sums = np.empty((1, len(scale))) if in_scale and length_scale.ndim else None
         total = core.run_gradient(
             leaf, self.X[rows], self.C, left, right, center_sums, scale_sums, self.threads, self.budget // 2
         )
         if center_sums is not None:
-            center_sums *= -2 * gain * np.array(scale)
+            center_sums *= -degree * gain * np.array(scale)
         sums = total if scale_sums is None else gain * scale_sums[0]
         return (
             None if center_sums is None else torch.from_numpy(center_sums),
-            torch.from_numpy(np.asarray(-2 * sums / length_scale)) if in_scale else None,
+            torch.from_numpy(np.asarray(-degree * sums / length_scale)) if in_scale else None,
         )
 
     def multiply_gram(self, V: Tensor, weights: Tensor | None, dtype: torch.dtype) -> Tensor:

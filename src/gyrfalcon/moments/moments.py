@@ -173,7 +173,7 @@ class Moments:
         return replace(self, whitening=self.whitening.leading(size), second=second, sums=sums)
 
     def matrix(self, penalty: float) -> Array:
-        """The matrix of the normal equations in v, in Fortran order: centerd moments plus the penalty, corrected by
+        """The matrix of the normal equations in v, in Fortran order: centered moments plus the penalty, corrected by
         what the jitter adds to the penalty and by what rounding costs; see `Whitening.excess`."""
         matrix = np.asfortranarray(self.centered())
         if len(matrix):

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from gyrfalcon import centers as center_rules
 from gyrfalcon.arrays import AnyPoints, to_tensor
-from gyrfalcon.kernels import Kernel, RadialKernel
+from gyrfalcon.kernels import Kernel, ProductLaplacian, RadialKernel
 from gyrfalcon.solvers import LeastSquares
 
 from .feature_map import improve
@@ -186,7 +186,7 @@ def _variants(kernel: Kernel, X: AnyPoints, each: bool) -> list[Kernel]:
     Features of little spread are magnified by scales of their own; where those are not tuned, as in images, that may
     be wrong.
     """
-    if not isinstance(kernel, RadialKernel) or sparse.issparse(X):
+    if not isinstance(kernel, RadialKernel | ProductLaplacian) or sparse.issparse(X):
         return [kernel]
     scale = as_array(kernel.length_scale)
     if each:
