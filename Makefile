@@ -39,7 +39,7 @@ sanitize: $(INSTALLED)
 		ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 GYRFALCON_SANITIZED=1 \
 		PYTHONPATH="$(SANITIZED):$$(echo .venv/lib/python*/site-packages)" \
 		"$$($(BIN)/python -c 'import sys; print(sys._base_executable)')" \
-		-m pytest $(TESTS_OF_NATIVE) -k native -n 2 --dist loadgroup -p no:cacheprovider
+		-m pytest $(TESTS_OF_NATIVE) -k native -n 2 --dist loadgroup -p no:cacheprovider -p no:benchmark
 
 # Everything users need, from a clean start. PyTorch comes first, pinned: a bare `torch` would pull gigabytes.
 $(INSTALLED): pyproject.toml constraints.txt $(wildcard native/*)

@@ -84,8 +84,8 @@ def test_a_sample_of_many_rows_saves_iterations(intercept, weighted, dtype):
     problem = LeastSquares(K, torch.from_numpy(Y), 1e-6, weights, intercept)
     quick, slow = (solve_equations(problem, sample, 1e-3)[0] for sample in (320, None))
     assert quick <= 0.7 * slow
-    # Rounding of float32 entries, ε‖β‖ in the predictions, grows as the penalty falls: the answers are compared where it
-    # is far below the tolerance.
+    # Rounding of float32 entries, ε‖β‖ in the predictions, grows as the penalty falls: the answers are compared where
+    # it is far below the tolerance.
     posed = problem if dtype == np.float64 else LeastSquares(K, torch.from_numpy(Y), 1e-3, weights, intercept)
     answers = (solve_equations(posed, sample, 1e-12)[1] for sample in (320, None))
     found, expected = ((K.widened() @ coefficients + offset).numpy() for coefficients, offset in answers)
