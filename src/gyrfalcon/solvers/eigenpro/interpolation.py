@@ -61,7 +61,7 @@ class Interpolation:
             squares += gap.square().sum(0)
             errors += error.T @ error
             norms += alpha[rows].T @ f
-            seen = torch.as_tensor(here.with_centers(functions.sample).rmv(gap.to(K.dtype))).double()
+            seen = torch.as_tensor(functions.sample.with_centers(here.with_centers()) @ gap.to(K.dtype)).double()
             if self.ridge:
                 shared, there = self._shared(batch)
                 seen[there] += self.ridge * gap[shared]
