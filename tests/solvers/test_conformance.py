@@ -243,6 +243,8 @@ def test_an_engine_from_outside_the_package_joins():
     K = gf.KernelMatrix(KERNEL, X, X[:7], engine=Twice)
     np.testing.assert_allclose(K @ np.ones(7), 2 * oracle.dense(KERNEL, X, X[:7]) @ np.ones(7))
     assert K.engine == "twice"
+    solution = solve(LeastSquares(K, torch.from_numpy(X[:, :1]), 1e-6), "falkon")  # which asks for products alone
+    assert torch.isfinite(solution.coefficients).all()
 
 
 def test_a_kernel_and_a_loss_from_outside_the_package_join():

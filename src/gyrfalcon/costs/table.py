@@ -38,11 +38,6 @@ def cached_entry(dtype: torch.dtype, outputs: int = 1) -> float:
     return CACHED_ENTRY_NS[dtype] + CACHED_OUTPUT_NS[dtype] * (outputs - 1)
 
 
-def filled_entry() -> float:
-    """Nanoseconds to write one entry of a K that is to be kept, into memory that was not touched before."""
-    return FILLED_ENTRY_NS
-
-
 def flop(size: int) -> float:
     """Nanoseconds of one operation in products of float64 matrices of that size."""
     return FLOP_NS * (1 + HALF_SPEED_SIZE / max(1, size))
@@ -51,11 +46,6 @@ def flop(size: int) -> float:
 def whitened_gram(rows: float, m: int, features: float) -> float:
     """Nanoseconds to make ZᵀZ, Z = K T⁻¹, in float64: a triangular solve and a product of which symmetry saves half."""
     return rows * m * (entry(features, torch.float64) + STORED_ENTRY_NS) + 2 * rows * m**2 * flop(m)
-
-
-def sampled_share() -> dict[int, float]:
-    """The share of Falkon's iterations that is left, by how many rows to a center its preconditioner is made from."""
-    return ITERATION_SHARE
 
 
 def iterations(n: int, m: int, directions: float, penalty: float, per_center: int = 0) -> float:

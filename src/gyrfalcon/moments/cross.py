@@ -10,7 +10,7 @@ import numpy as np
 from gyrfalcon.arrays import Array, as_numpy
 from gyrfalcon.matrix import KernelMatrix
 
-from .moments import BLOCK_ROWS, BYTES_PER_ENTRY
+from .moments import block_rows
 from .whitening import Whitening
 
 
@@ -65,7 +65,7 @@ class CrossMoments:
         whitening = Whitening.of(K) if whitening is None else whitening
         w = np.ones(n) if weights is None else as_numpy(weights, np.float64).reshape(n)
         before, between, after = (np.zeros((m, m)) for _ in range(3))
-        step = max(1, min(n, BLOCK_ROWS, K.memory_budget // (2 * BYTES_PER_ENTRY * max(1, m))))
+        step = block_rows(K, matrices=2)
         for start in range(0, n, step):
             rows = slice(start, min(n, start + step))
             Z, Z_next = (whitening.features(np.array(matrix.wide_block(rows))) for matrix in (K, K_next))

@@ -25,6 +25,12 @@ BYTES_PER_ENTRY = 24  # of a block of K in float64, its features and a copy
 FILE_VERSION = 1
 
 
+def block_rows(K: KernelMatrix, matrices: int = 1) -> int:
+    """How many rows of so many matrices like K are made in float64 together, within the memory budget."""
+    n, m = K.shape
+    return max(1, min(n, BLOCK_ROWS, K.memory_budget // (matrices * BYTES_PER_ENTRY * max(1, m))))
+
+
 @dataclass(frozen=True)
 class Moments:
     """Σ w z zᵀ over some rows and their `Sums`, for whitened features z = T⁻ᵀk(C, x), in float64.
@@ -102,14 +108,13 @@ class Moments:
         whitening: Whitening | None = None,
     ) -> list[Moments]:
         """Those of each part of the rows, which a label from 0 to parts - 1 names, in one pass over them."""
-        n, m = K.shape
+        m = K.shape[1]
         whitening = Whitening.of(K) if whitening is None else whitening
         outputs = Y.shape[1]
         origin = np.zeros(outputs) if origin is None else np.asarray(origin, dtype=np.float64)
         if weights is not None and weights.ndim == 1:
             weights = weights[:, None]
-        rows = max(1, min(n, BLOCK_ROWS, K.memory_budget // (BYTES_PER_ENTRY * max(1, m))))
-        found = K.reduce(_PartSums(whitening, origin, parts), Y, weights, labels, rows=rows)
+        found = K.reduce(_PartSums(whitening, origin, parts), Y, weights, labels, rows=block_rows(K))
         if not found:
             found = _PartSums(whitening, origin, parts)(np.zeros((0, m)), np.zeros((0, outputs)), None, None)
         moments = []

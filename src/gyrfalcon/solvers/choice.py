@@ -87,7 +87,7 @@ def falkon_seconds(problem: LeastSquares, max_iterations: int) -> float:
     made, filled = costs.entry(features, dtype), 0.0
     used = costs.entry(features, dtype, outputs)
     if problem.K.cached:
-        used, filled = costs.cached_entry(dtype, outputs), costs.filled_entry()
+        used, filled = costs.cached_entry(dtype, outputs), costs.FILLED_ENTRY_NS
     a_pass = n * m * used + costs.PASS_NS
     triangles = 4 * m**2 * (outputs + 3) * costs.flop(m)  # memory, not arithmetic, bounds solves with few columns
     factors = 2 * m**3 * costs.flop(m) + costs.PASS_NS

@@ -12,6 +12,7 @@ from torch import Tensor
 from gyrfalcon.arrays import Array, as_numpy
 from gyrfalcon.matrix import KernelMatrix
 from gyrfalcon.moments import Moments, Sums, Whitening
+from gyrfalcon.moments.moments import block_rows
 
 from .problem import LeastSquares
 from .solution import Record, Solution
@@ -59,7 +60,7 @@ class DirectState(State):
     def _with_targets(self, moments: Moments, problem: LeastSquares) -> Moments:
         """The same second moments with the sums of other targets, in one pass without features."""
         origin, total = as_numpy(problem.mean), self.total_weight
-        cross = self.K.reduce(_Cross(origin), problem.Y, self.weights, rows=CROSS_ROWS)[0]
+        cross = self.K.reduce(_Cross(origin), problem.Y, self.weights, rows=block_rows(self.K))[0]
         values = (
             as_numpy(problem.average(lambda Y: Y - problem.mean)),
             as_numpy(problem.average(lambda Y: (Y - problem.mean).square())),
@@ -72,9 +73,6 @@ class DirectState(State):
             total * values[1],
         )
         return Moments(self.whitening, moments.second, sums, moments.count, origin)
-
-
-CROSS_ROWS = 2048  # rows of K that are made together for KᵀWY
 
 
 @dataclass(frozen=True)

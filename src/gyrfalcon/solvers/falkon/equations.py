@@ -43,10 +43,10 @@ def factor(K: KernelMatrix) -> Factors:
 
     The one m × m matrix that both triangles share is in memory, or in a temporary file if the budget is too small.
     """
-    m = K.shape[1]
-    scale = float(K.square.prior_diagonal().max(initial=0.0)) if not K.kernel.explicit else 1.0
+    square = centers_square(K)
+    scale = float(square.diagonal().max(initial=0.0))
     try:
-        pair = TrianglePair(centers_square(K), None, noise_floor(m, K.dtype) * scale)
+        pair = TrianglePair(square, None, noise_floor(K.shape[1], K.dtype) * scale)
     except SingularError:
         raise not_positive(K) from None
     return Factors(pair, pair.jitter * (1 - KEPT_JITTER), scale)
@@ -172,7 +172,7 @@ def sample_rows(
     directions = features if directions is None else directions
     plain = costs.iterations(n, m, directions, penalty)
     best, most = None, 0.0
-    for per_center in costs.sampled_share() if plain >= WORTHWHILE_ITERATIONS else ():
+    for per_center in costs.ITERATION_SHARE if plain >= WORTHWHILE_ITERATIONS else ():
         count = per_center * m
         saved = plain - costs.iterations(n, m, directions, penalty, per_center)
         gain = (
