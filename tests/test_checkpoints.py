@@ -297,7 +297,7 @@ def files(folder):
 def test_a_damaged_file_is_a_warning_and_nothing_else_is_lost(stage, harm, tmp_path, monkeypatch):
     early = stage == "evaluations"
     model = gf.KernelRegressor(**tuning(steps=3))
-    interrupted(tmp_path, monkeypatch, model, 3 if early else 9)
+    interrupted(tmp_path, monkeypatch, model, 3 if early else 24)
     path = files(tmp_path)[stage]
     content = path.read_bytes()
     gf.KernelRegressor(tune=None).fit(X[:20], y[:20]).save(tmp_path / "model")

@@ -269,9 +269,11 @@ def test_a_callable_is_a_rule():
 
 def test_automatic_count_grows_while_a_pass_is_affordable_and_has_the_stated_values():
     sizes = np.unique(np.concatenate([np.arange(1, 3000), np.geomspace(3000, 4e5, 3000).astype(int)])).tolist()
-    counts = [automatic_count(n, 4, 10**12) for n in sizes]
+    counts = [automatic_count(n, 4, 10**12, exact=False) for n in sizes]
     assert all(a <= b for a, b in itertools.pairwise(counts))
     assert counts[:1000] == list(range(1, 1001))
+    exact = [automatic_count(n, 4, 10**12) for n in sizes]
+    assert exact == [n if n <= 5000 else count for n, count in zip(sizes, counts, strict=True)]
     assert automatic_count(10**5, 4, 10**12) == 3162
     assert automatic_count(10**5, 4, 10**12, outputs=4) == 6324
     assert automatic_count(10**5, 4, 10**12, outputs=100) == 10_000

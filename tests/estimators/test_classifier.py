@@ -103,9 +103,13 @@ def test_multinomial_loss_gives_better_log_loss_than_least_squares():
 
 def test_real_data():
     points, diagnosis = load_breast_cancer(return_X_y=True)
-    split = train_test_split(points, diagnosis, random_state=0, stratify=diagnosis)
     for loss in ("squared", "logistic", "exponential"):
-        assert gf.KernelClassifier(loss=loss, penalty=1e-4).fit(split[0], split[2]).score(split[1], split[3]) > 0.95
+        scores = []
+        for seed in range(3):
+            split = train_test_split(points, diagnosis, random_state=seed, stratify=diagnosis)
+            model = gf.KernelClassifier(loss=loss).fit(split[0], split[2])
+            scores.append(model.score(split[1], split[3]))
+        assert np.mean(scores) > 0.95
 
 
 def test_class_weights_move_the_boundary():

@@ -44,11 +44,17 @@ def kernel_matrix(kernel, values, X, C, place=""):
 
 
 class Dense:
-    """K̃ = Knm Kmm⁻¹ Kmn and the diagonal of K. A row of weight two is two rows; N is the sum of the weights."""
+    """K̃ = Knm Kmm⁻¹ Kmn and the diagonal of K. A row of weight two is two rows; N is the sum of the weights.
+
+    Without Kmm every row is a center, and K̃ is K.
+    """
 
     def __init__(self, K, Kmm, diagonal, Y, penalty, weights=None):
-        lift = JITTER * Kmm.detach().diagonal().max() * torch.eye(len(Kmm), dtype=torch.float64)
-        self.Q = K @ torch.linalg.solve(Kmm + lift, K.T)
+        if Kmm is None:
+            self.Q = K
+        else:
+            lift = JITTER * Kmm.detach().diagonal().max() * torch.eye(len(Kmm), dtype=torch.float64)
+            self.Q = K @ torch.linalg.solve(Kmm + lift, K.T)
         self.diagonal, self.Y, self.penalty = diagonal, Y, penalty
         self.w = torch.ones(len(Y), dtype=torch.float64) if weights is None else weights
         self.N = self.w.sum()
@@ -153,7 +159,12 @@ def proposed(dense):
 
 
 def differentiate(objective, kernel, X, C, Y, penalty, weights=None):
-    """The value of a function of `Dense`, and its derivatives in the penalty, the parameters and the centers."""
+    """The value of a function of `Dense`, and its derivatives in the penalty, the parameters and the centers.
+
+    With C = None every row is a center, in which the derivative is zero.
+    """
+    every = C is None
+    C = np.zeros_like(X) if every else C
     X, Y = (torch.as_tensor(a, dtype=torch.float64) for a in (X, Y))
     weights = None if weights is None else torch.as_tensor(weights, dtype=torch.float64).reshape(-1)
     C, penalty = (torch.tensor(np.asarray(a), dtype=torch.float64, requires_grad=True) for a in (C, penalty))
@@ -161,9 +172,9 @@ def differentiate(objective, kernel, X, C, Y, penalty, weights=None):
         name: torch.tensor(value, dtype=torch.float64, requires_grad=True)
         for name, value in kernel.parameters().items()
     }
-    K, Kmm = kernel_matrix(kernel, values, X, C), kernel_matrix(kernel, values, C, C)
-    diagonal = kernel_matrix(kernel, values, X, X).diagonal()
-    value = objective(Dense(K, Kmm, diagonal, Y, penalty, weights))
+    among = kernel_matrix(kernel, values, X, X)
+    K, Kmm = (among, None) if every else (kernel_matrix(kernel, values, part, C) for part in (X, C))
+    value = objective(Dense(K, Kmm, among.diagonal(), Y, penalty, weights)) + 0 * C.sum()
     in_penalty, in_centers, *rest = torch.autograd.grad(value, (penalty, C, *values.values()))
     in_parameters = {name: part.numpy() for name, part in zip(values, rest, strict=True)}
     return value.item(), {"penalty": in_penalty.numpy(), "centers": in_centers.numpy(), **in_parameters}

@@ -15,7 +15,7 @@ from gyrfalcon import centers as center_rules
 from gyrfalcon.arrays import AnyPoints, as_kind, torch_dtype
 from gyrfalcon.data import Source
 from gyrfalcon.kernels import Kernel
-from gyrfalcon.losses import Loss, ResidualLoss
+from gyrfalcon.losses import Loss, ResidualLoss, Squared
 from gyrfalcon.persistence import pack_points, unpack_points
 from gyrfalcon.progress import Bar
 from gyrfalcon.tuning.automatic import Learned, learn
@@ -158,7 +158,9 @@ class Choices:
             return int(np.shape(wish)[0]) if np.ndim(wish) == 2 else int(wish.shape[0])
         if not isinstance(self.settings.n_centers, str):
             return self.settings.n_centers
-        return center_rules.automatic_count(self._rows, torch_dtype(points).itemsize, self.budget, outputs)
+        itemsize = torch_dtype(points).itemsize
+        exact = isinstance(self.loss, Squared)
+        return center_rules.automatic_count(self._rows, itemsize, self.budget, outputs, exact=exact)
 
     def centers(self, kernel: Kernel, penalty: float) -> tuple[AnyPoints, Array | None]:
         """The centers and, if they are all the distinct rows, which of them each row is (-1: it has no weight)."""

@@ -15,14 +15,14 @@ from torch import Tensor
 from gyrfalcon.arrays import AnyPoints, to_tensor
 from gyrfalcon.centers.rows import stand_in
 from gyrfalcon.data import Source
-from gyrfalcon.kernels import Function, Gaussian, Kernel, Matern, from_name
+from gyrfalcon.kernels import Function, Gaussian, Kernel, Matern, ProductLaplacian, from_name
 from gyrfalcon.kernels.dot import DotKernel
 from gyrfalcon.kernels.names import NAMES
 
 Array = np.ndarray[Any, Any]
 
 SAMPLED = 100_000  # rows of a source that spreads are taken of
-PAIRS_FROM = 1000  # rows whose distances the median is taken of
+PAIRS_FROM = 400  # rows whose distances the median is taken of
 _CHUNK = 1 << 20  # entries looked at together
 _TINY, _HUGE = 1e-300, 1e300
 
@@ -43,13 +43,24 @@ def resolve_kernels(
     if automatic:
         if isinstance(X, Source):
             X, weights = stand_in(X, weights, SAMPLED, random)
-        dot = kernel != "auto" and issubclass(NAMES[kernel], DotKernel)
-        scale = automatic_length_scale(X, weights, random, dot=dot)
+        metric = "euclidean" if kernel == "auto" else _metric(NAMES[kernel])
+        scale = automatic_length_scale(X, weights, random, metric=metric)
     else:
         scale = _check(length_scale, X.shape[1])
-    if kernel == "auto":
-        return Gaussian(scale), Matern(scale, nu=1.5)
-    return (from_name(kernel, length_scale=scale),)
+    if kernel != "auto":
+        return (from_name(kernel, length_scale=scale),)
+    smooth = Gaussian(scale), Matern(scale, nu=1.5)
+    if isinstance(X, sparse.csr_array):
+        return smooth
+    if automatic:
+        scale = automatic_length_scale(X, weights, random, metric="absolute")
+    return (*smooth, ProductLaplacian(scale))
+
+
+def _metric(kernel: type[Kernel]) -> str:
+    if issubclass(kernel, DotKernel):
+        return "inner product"
+    return "absolute" if issubclass(kernel, ProductLaplacian) else "euclidean"
 
 
 def _check(length_scale: Any, features: int) -> Any:
@@ -59,11 +70,12 @@ def _check(length_scale: Any, features: int) -> Any:
 
 
 def automatic_length_scale(
-    X: AnyPoints, weights: Array | None, random: np.random.Generator, *, dot: bool = False
+    X: AnyPoints, weights: Array | None, random: np.random.Generator, *, metric: str = "euclidean"
 ) -> Any:
     """One length scale per feature, spreadⱼ × median distance after division by the spreads; one for all if sparse.
 
-    For inner products the median distance is replaced by √d. Rows count by their weights; repeating a row
+    The distance is the Euclidean one or the sum of "absolute" differences; for an "inner product" it is replaced by √d.
+    Rows count by their weights; repeating a row
     and weighting it are the same. Features that do not vary have spread one.
 
     >>> import numpy as np
@@ -72,9 +84,14 @@ def automatic_length_scale(
     [1.414, 141.421]
     """
     if isinstance(X, sparse.csr_array):
-        return math.sqrt(max(_mean_square(X, weights), _TINY)) if dot else _median_distance(X, weights, random)
+        if metric == "inner product":
+            return math.sqrt(max(_mean_square(X, weights), _TINY))
+        return _median_distance(X, weights, random)
     spread = spreads(X, weights)
-    factor = math.sqrt(X.shape[1]) if dot else _median_distance(X, weights, random, spread)
+    if metric == "inner product":
+        factor = math.sqrt(X.shape[1])
+    else:
+        factor = _median_distance(X, weights, random, spread, norm=1.0 if metric == "absolute" else 2.0)
     scales = np.clip(spread * factor, _TINY, _HUGE)
     return float(scales[0]) if (scales == scales[0]).all() else tuple(scales.tolist())
 
@@ -117,7 +134,9 @@ def _mean_square(X: sparse.csr_array, weights: Array | None) -> float:
     return float(np.average(squares, weights=weights))
 
 
-def _median_distance(X: Any, weights: Array | None, random: np.random.Generator, spread: Array | None = None) -> float:
+def _median_distance(
+    X: Any, weights: Array | None, random: np.random.Generator, spread: Array | None = None, norm: float = 2.0
+) -> float:
     n = X.shape[0]
     kept = np.arange(n) if weights is None else np.flatnonzero(weights)
     chosen = np.ones(n) if weights is None else weights
@@ -126,7 +145,7 @@ def _median_distance(X: Any, weights: Array | None, random: np.random.Generator,
         kept = np.sort(random.choice(kept, PAIRS_FROM, replace=False, p=share))
         chosen = np.ones(n)  # chosen by weight already
     rows, columns = np.triu_indices(len(kept), 1)
-    distances = _distances(X, kept, spread)[rows, columns]
+    distances = _distances(X, kept, spread, norm)[rows, columns]
     counts = chosen[kept[rows]] * chosen[kept[columns]]
     distances, counts = distances[distances > 0], counts[distances > 0]
     if len(distances) == 0:
@@ -136,7 +155,7 @@ def _median_distance(X: Any, weights: Array | None, random: np.random.Generator,
     return float(distances[order[np.searchsorted(mass, mass[-1] / 2)]])
 
 
-def _distances(X: Any, kept: Array, spread: Array | None) -> Array:
+def _distances(X: Any, kept: Array, spread: Array | None, norm: float) -> Array:
     if isinstance(X, sparse.csr_array):
         sample = X[kept].astype(np.float64)
         norms = np.asarray(sample.multiply(sample).sum(1)).ravel()
@@ -144,5 +163,5 @@ def _distances(X: Any, kept: Array, spread: Array | None) -> Array:
         return np.sqrt(np.where(squared > 1e-14 * norms.max(initial=0), squared, 0.0))
     points = X[kept] if isinstance(X, np.ndarray) else X[torch.from_numpy(kept).to(X.device)]
     scaled = to_tensor(points).cpu().double() / torch.from_numpy(np.ones(X.shape[1]) if spread is None else spread)
-    distances: Array = torch.cdist(scaled, scaled, compute_mode="donot_use_mm_for_euclid_dist").numpy()
+    distances: Array = torch.cdist(scaled, scaled, p=norm, compute_mode="donot_use_mm_for_euclid_dist").numpy()
     return distances

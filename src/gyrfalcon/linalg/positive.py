@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_solve, eigh
+from scipy.linalg.blas import dsymm
 
 from .triangles import SingularError, cholesky_with_jitter
 
@@ -16,7 +17,7 @@ class PositiveSystem:
     """A positive semi-definite matrix, factored once, for any number of right-hand sides.
 
     By Cholesky, refined once, or, where the matrix is numerically singular, by eigenvalues for the solution of least
-    norm. The matrix, in Fortran order, becomes the factor; a copy is kept to refine with.
+    norm. The upper triangle of the matrix, in Fortran order, becomes the factor; the lower one is kept to refine with.
 
     Examples
     --------
@@ -27,34 +28,50 @@ class PositiveSystem:
     """
 
     def __init__(self, matrix: Array):
-        self._full = matrix.copy()
-        self._factor: Array | None = matrix
+        self._matrix, self._diagonal = matrix, matrix.diagonal().copy()
+        self._eigen: tuple[Array, Array] | None = None
         try:
-            if len(matrix) and (cholesky_with_jitter(matrix, 0.0) != 0 or is_rounding(matrix, self._full)):
-                self._factor = None
+            self._factored = len(matrix) == 0 or (
+                cholesky_with_jitter(matrix, 0.0) == 0 and not is_rounding(matrix, self._diagonal)
+            )
         except SingularError:
-            self._factor = None
+            self._factored = False
 
     def solve(self, sides: Array) -> Array:
         """The solutions, one column for each right-hand side."""
-        if len(self._full) == 0:
+        if len(self._matrix) == 0:
             return np.zeros_like(sides)
-        if self._factor is not None:
-            solved: Array = cho_solve((self._factor, False), sides)
-            solved += cho_solve((self._factor, False), sides - self._full @ solved)
+        if self._factored:
+            solved: Array = cho_solve((self._matrix, False), sides)
+            solved += cho_solve((self._matrix, False), sides - self._product(solved))
             if np.isfinite(solved).all():
                 return solved
-        values, vectors = eigh(self._full)
-        kept = values > len(self._full) * np.finfo(float).eps * max(float(values[-1]), np.finfo(float).tiny)
-        basis = vectors[:, kept]
-        solution: Array = basis @ ((basis.T @ sides) / values[kept, None])
+        values, basis = self._eigenvectors()
+        solution: Array = basis @ ((basis.T @ sides) / values[:, None])
         return solution
 
+    def _product(self, vectors: Array) -> Array:
+        """With the matrix itself: its lower triangle, and its diagonal, which the factor's has replaced."""
+        product: Array = dsymm(1.0, self._matrix, vectors, lower=1)
+        product += (self._diagonal - self._matrix.diagonal())[:, None] * vectors
+        return product
 
-def is_rounding(factor: Array, matrix: Array) -> bool:
-    """Whether a pivot of a Cholesky factor is no more than rounding, so that it might as well have failed."""
+    def _eigenvectors(self) -> tuple[Array, Array]:
+        """The eigenvalues that are not rounding, and their vectors."""
+        if self._eigen is None:
+            lower = np.tril(self._matrix, -1)
+            values, vectors = eigh(lower + np.diag(self._diagonal))
+            kept = values > len(values) * np.finfo(float).eps * max(float(values[-1]), np.finfo(float).tiny)
+            self._eigen = values[kept], vectors[:, kept]
+        return self._eigen
+
+
+def is_rounding(factor: Array, diagonal: Array) -> bool:
+    """Whether a pivot of the Cholesky factor of a matrix of that diagonal is no more than rounding, so that it might as
+    well have failed.
+    """
     least = float(np.min(factor.diagonal(), initial=np.inf)) ** 2
-    return bool(least <= len(matrix) * np.finfo(float).eps * float(np.max(matrix.diagonal(), initial=0.0)))
+    return bool(least <= len(factor) * np.finfo(float).eps * float(np.max(diagonal, initial=0.0)))
 
 
 def solve_positive(matrix: Array, sides: Array) -> Array:

@@ -21,7 +21,7 @@ from .problem import LeastSquares
 from .solution import Record, Solution
 from .solver import Run, Solver, State, Traits
 
-MATRICES = 3  # of n × n numbers that a solve in memory holds: k(X, X), the factored matrix, and its copy
+MATRICES = 2  # of n × n numbers that a solve in memory holds: √W K √W, and its copy that is factored
 
 
 class ExactState(State):
@@ -38,7 +38,7 @@ class ExactState(State):
         n = K.shape[0]
         self.root = np.ones(n) if weights is None else np.sqrt(as_numpy(weights, np.float64)[:, 0])
         self._fits = 8 * MATRICES * n**2 <= K.memory_budget
-        self._kernel: Array | None = None
+        self._scaled: Array | None = None  # √W K √W
         self._factored: tuple[float, PositiveSystem | CholeskySystem] | None = None
 
     def system(self, penalty: float) -> PositiveSystem | CholeskySystem:
@@ -50,11 +50,14 @@ class ExactState(State):
         return self._factored[1]
 
     def _in_memory(self, ridge: float) -> PositiveSystem:
-        if self._kernel is None:
-            self._kernel = np.asfortranarray(self.K.between_centers())
-        matrix = self._kernel.copy("F") if self.weights is None else self._kernel * np.outer(self.root, self.root)
+        if self._scaled is None:
+            self._scaled = self.K.between_centers()
+            if self.weights is not None:
+                self._scaled *= self.root
+                self._scaled *= self.root[:, None]
+        matrix = self._scaled.copy("F")
         np.fill_diagonal(matrix, matrix.diagonal() + ridge)
-        return PositiveSystem(np.asfortranarray(matrix))
+        return PositiveSystem(matrix)
 
     def _in_file(self, ridge: float) -> CholeskySystem:
         def columns(start: int, stop: int) -> Array:

@@ -15,6 +15,7 @@ from gyrfalcon.arrays import AnyPoints, to_tensor
 from gyrfalcon.kernels import Kernel, ProductLaplacian, RadialKernel
 from gyrfalcon.solvers import LeastSquares
 
+from . import recipe
 from .feature_map import improve
 from .journal import Journal
 from .objectives import GCV, OBJECTIVES, SGPR, Objective
@@ -23,7 +24,7 @@ from .parameters import as_array
 from .path import Grid, PenaltyPath, search
 from .rows import Data, noise_of
 from .settings import Tuning
-from .stages import LEAST_NOISE, Run, Sample, by_evidence, tune_best, wide_and_deep
+from .stages import LEAST_NOISE, Run, tune_best
 from .trace import Trace
 from .tuner import Tuned
 
@@ -36,7 +37,7 @@ ROWS_PER_CENTER = 10
 ROWS_PER_SCALE = 30  # fewer, and length scales of single features fit the noise
 MERGED = 5000  # rows that are searched for repetitions
 MANY_FEATURES = 50  # as pixels are
-JUDGED_ROWS = 4500  # by which kernels and noise are chosen at last
+SHARED_UNIT = 4.0  # how much the ranges of most features may differ if they have one unit, as pixels do
 NOISE = 0.05  # where the search starts, over the sum of the weights; in the middle of what is found on real data
 DIGITS = 2  # of what was tuned that are kept: further ones are those of rounding and of the sample
 MAP_ROWS, MAP_CENTERS, MAP_STEPS = 20_000, 1000, 8  # each round: rows and centers of the fit, steps of tuning
@@ -108,20 +109,19 @@ def learn(
     each = _per_feature(few.points, settings)
     if sparse.issparse(few.points) and any(as_array(getattr(k, "length_scale", 1.0)).ndim for k in kernels):
         run = replace(run, fixed_kernel=True)  # nothing differentiates these
+    if settings.feature_map:
+        kernels = [kernel for kernel in kernels if isinstance(kernel, RadialKernel)] or kernels
     if not fixed_kernel:
-        kernels = [other for kernel in kernels for other in _variants(kernel, few.points, each)]
+        kernels = [other for kernel in kernels for other in _variants(kernel, few.points)]
 
     def pose(kernel: Kernel, noise: float) -> LeastSquares:
         return few.problem(kernel, C, noise, memory_budget)
 
-    fixed = replace(run, moves_centers=False)
-    left_open = settings.objective == settings.rows == settings.n_centers == "auto"
-    if left_open and C is not None:
-        sample = Sample(few, data.part(JUDGED_ROWS, random), centers, memory_budget)
-        tuned, noise = wide_and_deep(kernels, sample, start, fixed, each)
+    if settings.objective == settings.n_centers == "auto" and not any(kernel.explicit for kernel in kernels):
+        wish = None if settings.per_feature == "auto" else bool(settings.per_feature)
+        tuned, noise = recipe.search(kernels, few, start, run, memory_budget, per_feature=wish)
     else:
-        way = by_evidence if left_open and not fixed_penalty else tune_best
-        tuned = way([pose(kernel, start) for kernel in kernels], fixed, each)
+        tuned = tune_best([pose(kernel, start) for kernel in kernels], replace(run, moves_centers=False), each)
         noise = noise_of(tuned.problem)
     if settings.centers:  # last, from length scales that suit the data: from others they may be led astray
         C = centers(min(n_centers, few.points.shape[0]), few)
@@ -180,23 +180,24 @@ def _per_feature(X: AnyPoints, settings: Tuning) -> bool:
     return enough if settings.per_feature == "auto" else bool(settings.per_feature)
 
 
-def _variants(kernel: Kernel, X: AnyPoints, each: bool) -> list[Kernel]:
-    """Where to start from: one length scale per feature if each is tuned, else also one for all.
+def _variants(kernel: Kernel, X: AnyPoints) -> list[Kernel]:
+    """Where to start from: one length scale per feature and, where many features share a unit, also one for all.
 
-    Features of little spread are magnified by scales of their own; where those are not tuned, as in images, that may
-    be wrong.
+    Features of little spread are magnified by scales of their own; in images that may be wrong.
     """
     if not isinstance(kernel, RadialKernel | ProductLaplacian) or sparse.issparse(X):
         return [kernel]
     scale = as_array(kernel.length_scale)
-    if each:
-        full = np.broadcast_to(scale, X.shape[1])
-        return [kernel.with_parameters({"length_scale": full.tolist()})]
+    each = kernel.with_parameters({"length_scale": np.broadcast_to(scale, X.shape[1]).tolist()})
     if scale.ndim == 0 or X.shape[1] < MANY_FEATURES:
-        return [kernel]
-    spread = to_tensor(X).double().std(0, correction=0).cpu().numpy()
+        return [each]
+    values = to_tensor(X).double()
+    spread, span = values.std(0, correction=0).cpu().numpy(), (values.amax(0) - values.amin(0)).cpu().numpy()
+    low, high = np.quantile(span[spread > 0], (0.25, 0.9)) if (spread > 0).any() else (0.0, 0.0)
+    if not 0 < high <= SHARED_UNIT * low:
+        return [each]
     common = float(np.median(scale[spread > 0] / spread[spread > 0]) * np.sqrt(np.square(spread).mean()))
-    return [kernel, kernel.with_parameters({"length_scale": common})]
+    return [each, kernel.with_parameters({"length_scale": common})]
 
 
 def _rounded(value: Any) -> Any:

@@ -66,6 +66,8 @@ class Exact:
 
     @one_thread_each
     def validation(self, problem: LeastSquares, labels: Array, held: tuple[int, ...], *, gradient: bool) -> Evaluation:
+        if full.applies(problem):
+            return full.validation(problem, labels, held, gradient=gradient)
         pass_ = Pass(problem)
         count = int(labels.max()) + 1
         parts = pass_.moments_by_part(torch.from_numpy(labels).to(pass_.device), count)

@@ -7,15 +7,19 @@ K̃ = K k(C, C)⁻¹ Kᵀ does not change to first order while they leave the ro
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import NamedTuple
+
 import numpy as np
 import torch
 from torch import Tensor
 
-from gyrfalcon.arrays import to_tensor
+from gyrfalcon.arrays import Array, to_tensor
 from gyrfalcon.solvers import LeastSquares
 
 from .objectives.base import Criterion, Evaluation, Gradient, Statistics, evaluation
 from .pull import Pull, cholesky
+from .threads import one_thread_each
 
 
 def applies(problem: LeastSquares) -> bool:
@@ -80,8 +84,103 @@ def leave_one_out(problem: LeastSquares, *, gradient: bool) -> Evaluation:
     return found._replace(gradient=full.gradient(0.0, full.back(in_alpha, in_diagonal)))
 
 
-class _Full:
-    def __init__(self, problem: LeastSquares):
+def validation(problem: LeastSquares, labels: Array, held: tuple[int, ...], *, gradient: bool) -> Evaluation:
+    """The mean squared error of folds that are held out in turn, each by ridge regression on the other rows.
+
+    A fold's derivative in K is a product of two thin matrices: with residuals r of the rows held out, α of the others
+    and b = S⁻¹K(others, held) W r, it is -2 W r αᵀ where a row is held out and 2 b αᵀ where it is not.
+    """
+    rows = _Rows(problem)
+    lefts, rights = [], []
+    error, weight, in_penalty = 0.0, 0.0, 0.0
+    for fold in rows.folds(labels, held):
+        factor = fold.factor(problem.penalty)
+        alpha = torch.cholesky_solve(rows.Y[fold.kept], factor)
+        residual = rows.Y[fold.out] - fold.across.T @ alpha
+        weighted = fold.weights * residual
+        error += float((weighted * residual).sum())
+        weight += float(fold.weights.sum())
+        if gradient:
+            b = torch.cholesky_solve(fold.across @ weighted, factor)
+            left, right = torch.zeros_like(rows.Y), torch.zeros_like(rows.Y)
+            left[fold.out], left[fold.kept], right[fold.kept] = -2 * weighted, 2 * b, alpha
+            lefts.append(left)
+            rights.append(right)
+            in_penalty += 2 * float(fold.unit @ (b * alpha).sum(1))
+    if weight == 0:
+        raise ValueError("weights: no row that has any is left on one side of the split")
+    scale = 1 / (weight * rows.Y.shape[1])
+    value = torch.tensor(error * scale, dtype=torch.float64)
+    found = evaluation(value, {"error": value})
+    if not gradient:
+        return found
+    pull = Pull(rows.K)
+    if pull.wanted:
+        pull.add(rows.K.gradients(scale * torch.cat(lefts, 1), torch.cat(rights, 1), wanted=("parameters",)))
+    return found._replace(gradient=Gradient(in_penalty * scale, pull.parameters, rows.still_centers(pull)))
+
+
+@one_thread_each
+def held_out_errors(problem: LeastSquares, penalties: Array, labels: Array, held: tuple[int, ...]) -> Array:
+    """Mean squared errors of folds that are held out in turn, by penalty; entries of K are made once for all.
+
+    If one fold is held out and its rows are the last, entries among them are not made.
+    """
+    first = int(np.argmax(labels == held[0]))
+    last_rows = len(held) == 1 and bool((labels[first:] == held[0]).all())
+    rows = _Rows(problem, count=first if last_rows else None)
+    errors, weight = np.zeros(len(penalties)), 0.0
+    for fold in rows.folds(labels, held):
+        for place, penalty in enumerate(penalties):
+            alpha = torch.cholesky_solve(rows.Y[fold.kept], fold.factor(float(penalty)))
+            residual = rows.Y[fold.out] - fold.across.T @ alpha
+            errors[place] += float((fold.weights * residual.square()).sum())
+        weight += float(fold.weights.sum())
+    if weight == 0:
+        raise ValueError("weights: no row that has any is left on one side of the split")
+    return errors / (weight * rows.Y.shape[1])
+
+
+def coefficients(problem: LeastSquares) -> Tensor:
+    """α = (K + Nλ W⁻¹)⁻¹ Y."""
+    rows = _Rows(problem)
+    rows.entries.diagonal().add_(rows.noise)
+    return torch.cholesky_solve(rows.Y, cholesky(rows.entries, 0.0))
+
+
+Places = slice | Tensor
+"""Which rows: neighbors as a slice, which copies nothing."""
+
+
+def _places(chosen: Array) -> Places | None:
+    places = np.flatnonzero(chosen)
+    if len(places) == 0:
+        return None
+    first, last = int(places[0]), int(places[-1])
+    return slice(first, last + 1) if last - first + 1 == len(places) else torch.from_numpy(places)
+
+
+class _Fold(NamedTuple):
+    """Rows held out, the others, and what regression on the others needs."""
+
+    out: Places
+    kept: Places
+    weights: Tensor  # of the rows held out, as a column
+    unit: Tensor  # N W⁻¹ of the others
+    among: Tensor  # K(kept, kept)
+    across: Tensor  # K(kept, out)
+
+    def factor(self, penalty: float) -> Tensor:
+        """The lower factor of K(kept, kept) + Nλ W⁻¹."""
+        S = self.among.clone()
+        S.diagonal().add_(penalty * self.unit)
+        return cholesky(S, 0.0)
+
+
+class _Rows:
+    """The entries of K, of all rows or the first `count`, the targets, and the noise of each row, in float64."""
+
+    def __init__(self, problem: LeastSquares, count: int | None = None):
         problem = problem if problem.K.dtype == torch.float64 else problem.widened() or problem
         self.K = problem.K
         self.total = problem.total_weight
@@ -91,7 +190,28 @@ class _Full:
         self.weights = ones if problem.weights is None else problem.weights[:, 0].double()
         self.unit = self.total / self.weights  # N W⁻¹
         self.noise = problem.penalty * self.unit
-        S = to_tensor(self.K.to_dense()).double()
+        self.entries = to_tensor(self.K.block(slice(0, n if count is None else count))).double()
+
+    def folds(self, labels: Array, held: tuple[int, ...]) -> Iterator[_Fold]:
+        """The folds that have rows on both sides."""
+        for number in held:
+            out, kept = _places(labels == number), _places(labels != number)
+            if out is None or kept is None:
+                continue
+            inner, weights = self.entries[kept], self.weights[kept]
+            yield _Fold(out, kept, self.weights[out][:, None], weights.sum() / weights, inner[:, kept], inner[:, out])
+
+    def still_centers(self, pull: Pull) -> Array | None:
+        """The derivative in the centers, which is zero, if there is one."""
+        return None if "C" not in pull.wanted else np.zeros((self.K.shape[1], self.K.n_features))
+
+
+class _Full(_Rows):
+    """The inverse of K + Nλ W⁻¹, and what it gives."""
+
+    def __init__(self, problem: LeastSquares):
+        super().__init__(problem)
+        S = self.entries
         S.diagonal().add_(self.noise)
         self.factor = cholesky(S, 0.0)
         self.A = torch.cholesky_inverse(self.factor)
@@ -110,5 +230,4 @@ class _Full:
         pull = Pull(self.K)
         if pull.wanted:
             pull.add(self.K.row_gradients(slice(None), in_s, wanted=("parameters",)))
-        centers = None if "C" not in pull.wanted else np.zeros((self.K.shape[1], self.K.n_features))
-        return Gradient(in_penalty, pull.parameters, centers)
+        return Gradient(in_penalty, pull.parameters, self.still_centers(pull))

@@ -12,8 +12,10 @@ from gyrfalcon.kernels import Kernel
 from gyrfalcon.solvers import LeastSquares
 
 from .objectives import Gradient
+from .optimizers import Point
 
 PENALTIES = (1e-7, 1e6)  # times the sum of the weights
+LARGEST_EXPONENT = 500.0  # whose exponential is finite
 REACH = 1e4  # how far a positive parameter may move from where it starts, as a factor
 
 
@@ -67,6 +69,7 @@ class Parameters:
         high = [np.log(bounds[1:])] if penalty else []
         low += [start - math.log(REACH) for start in starts.values()]
         high += [start + math.log(REACH) for start in starts.values()]
+        priced = sum(start.size for start in starts.values())
         unbounded = sum(values[name].size for name in self.free)
         if centers:
             C = as_array(problem.K.centers)
@@ -77,6 +80,8 @@ class Parameters:
         low.append(np.full(unbounded, -np.inf))
         high.append(np.full(unbounded, np.inf))
         self.start = np.concatenate([np.zeros(0), *parts])
+        places = np.arange(len(self.start)) - int(penalty)
+        self._priced = (places >= 0) & (places < priced)
         self.low, self.high = np.concatenate(low), np.concatenate(high)
 
     def at(self, theta: Array) -> LeastSquares:
@@ -123,6 +128,14 @@ class Parameters:
             assert gradient.centers is not None
             parts.append((gradient.centers * self._unit).ravel())
         return np.concatenate([np.zeros(0), *parts])
+
+    def shrunk(self, theta: Array, point: Point, price: float) -> Point:
+        """The value times exp(price Σ (θ - start)²), summed over logarithms of kernel parameters, and its gradient."""
+        moves = np.where(self._priced, theta - self.start, 0.0)
+        factor = math.exp(min(price * float(moves @ moves), LARGEST_EXPONENT))
+        value = point.value * factor
+        gradient = factor * point.gradient + 2 * price * value * moves
+        return Point(value, gradient, {**point.details, "shrinkage": value - point.value})
 
 
 def as_array(value: Any) -> Array:

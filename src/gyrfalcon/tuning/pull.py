@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -60,9 +61,13 @@ def cholesky(matrix: Tensor, jitter: float) -> Tensor:
     """The lower factor of a symmetric matrix plus jitter·I, with ten times the jitter until there is one."""
     scale = float(matrix.diagonal().abs().max()) if len(matrix) else 1.0
     while True:
-        lifted = matrix + jitter * torch.eye(len(matrix), dtype=matrix.dtype, device=matrix.device)
+        lifted = matrix
+        if jitter:
+            lifted = matrix.clone()
+            lifted.diagonal().add_(jitter)
         factor, failed = torch.linalg.cholesky_ex(lifted)
-        if not int(failed) and bool(torch.isfinite(factor).all()):
+        # Each row of a factor ends in a pivot that all of its entries went into.
+        if not int(failed) and math.isfinite(float(factor.diagonal().sum())):
             found: Tensor = factor
             return found
         if not jitter < 0.1 * scale:

@@ -56,6 +56,7 @@ def tune(
     centers: bool = False,
     per_feature: bool = True,
     free: bool = True,
+    shrinkage: float = 0.0,
     validate: Callable[[LeastSquares], float] | None = None,
     callback: Callable[[Step], bool] | None = None,
     resume: Trace | None = None,
@@ -84,6 +85,9 @@ def tune(
         Whether length scales that are one per feature move one by one, or all by the same factor.
     free : bool
         Whether parameters of any sign, such as the matrix of a `Mapped` kernel, are tuned too.
+    shrinkage : float
+        The price of moving the logarithm of one of the kernel's positive parameters by one from where it starts, as a
+        part of the objective: parameters that hardly matter stay where they are. For objectives that are errors.
     validate : callable (LeastSquares) -> float, optional
         An error to record at each step.
     callback : callable (Step) -> bool, optional
@@ -107,6 +111,8 @@ def tune(
         raise ValueError(f"objective must be an Objective or one of {sorted(OBJECTIVES)}, got {objective!r}")
     if optimizer not in ("adam", "lbfgs"):
         raise ValueError(f"optimizer must be 'adam' or 'lbfgs', got {optimizer!r}")
+    if shrinkage and not goal.positive:
+        raise ValueError(f"shrinkage is a part of an error, which {goal.name!r} is not: leave it at 0")
     way = Exact() if method is None else method
     parameters = Parameters(
         problem, penalty=penalty, kernel=kernel, centers=centers, per_feature=per_feature, free=free
@@ -126,7 +132,8 @@ def tune(
     def function(theta: Array) -> Point:
         found = goal.evaluate(parameters.at(theta), way)
         assert found.gradient is not None
-        return Point(found.value, parameters.gradient(theta, found.gradient), found.terms)
+        point = Point(found.value, parameters.gradient(theta, found.gradient), found.terms)
+        return parameters.shrunk(theta, point, shrinkage) if shrinkage else point
 
     def accept(theta: Array, point: Point) -> bool:
         lam, kernel_, _ = parameters.read(theta)

@@ -119,7 +119,7 @@ def leading_solutions(matrix: Array, right: Array, sizes: Array) -> Array:
     """
     kept = np.arange(len(matrix))[:, None] < sizes
     factor, failed = lapack.dpotrf(np.asfortranarray(matrix), clean=0)
-    if failed or is_rounding(factor, matrix):
+    if failed or is_rounding(factor, matrix.diagonal()):
         return _one_by_one(matrix, right, sizes)
     w = blas.dtrsm(1.0, factor, np.asfortranarray(right), trans_a=1)
     cut = (kept[:, :, None] * w[:, None, :]).reshape(len(matrix), -1)

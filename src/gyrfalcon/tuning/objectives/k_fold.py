@@ -19,7 +19,8 @@ class KFold(Objective):
     Parameters
     ----------
     folds : int
-    random_state : int
+    random_state : int, optional
+        How rows are shuffled before they are cut into folds; None leaves them in their order.
 
     Examples
     --------
@@ -31,7 +32,7 @@ class KFold(Objective):
     """
 
     folds: int = 5
-    random_state: int = 0
+    random_state: int | None = 0
 
     name: ClassVar[str] = "kfold"
 
@@ -39,5 +40,7 @@ class KFold(Objective):
         n = problem.K.shape[0]
         if not 2 <= self.folds <= n:
             raise ValueError(f"folds must lie between 2 and the {n} rows, got {self.folds}")
-        labels = np.random.default_rng(self.random_state).permutation(n) % self.folds
+        labels = np.arange(n) * self.folds // n
+        if self.random_state is not None:
+            labels = np.random.default_rng(self.random_state).permutation(n) % self.folds
         return method.validation(problem, labels, tuple(range(self.folds)), gradient=gradient)

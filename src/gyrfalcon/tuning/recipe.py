@@ -1,0 +1,242 @@
+"""Automatic tuning: a few kernels on a few hundred rows, length scales of the best, and rows held out to judge by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import sparse
+
+from gyrfalcon.arrays import AnyPoints, Array, as_numpy
+from gyrfalcon.kernels import Kernel
+from gyrfalcon.solvers import LeastSquares
+
+from .judging import Judge, Judged
+from .objectives import KFold, Objective
+from .optimizers import FAILURES
+from .parameters import length_scales
+from .reweighting import reweighted
+from .rows import Data, noise_of
+from .stages import Run
+from .tuner import Tuned
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The settings of automatic tuning, chosen by `python -m benchmarks defaults` on development tables.
+
+    Parameters
+    ----------
+    screening_rows, screening_steps : int
+        The rows on which every kernel is tried, with a common factor of its length scales, and the steps for each.
+    finalists : int
+        The kernels whose length scales are then tuned feature by feature.
+    search_rows, search_steps : int
+        The rows and steps for that. Every row is a center.
+    few_rows, folds_of_few : int
+        Cross-validation is what is minimized, with so many folds up to so many rows and with two beyond.
+    rows_per_scale : int
+        With fewer rows for each feature, gradients do not move single length scales.
+    shrinkage : float
+        The price of moving the logarithm of a length scale by one, as a part of the error, times the rows searched on.
+    judging_rows, fitted_rows : int
+        The rows that are held out to choose by, and the most rows that are fitted to predict them.
+    judging_share : float
+        The largest share of all rows to hold out. If fewer than `least_judging_rows` would be, folds of all rows are
+        used instead, of which tuning has seen some.
+    least_judging_rows : int
+    least_rows : int
+        With fewer rows, only a common factor of the length scales is tuned.
+    optimism : float
+        Errors of folds are raised by this times the number of features over that of rows for length scales from the
+        fitted function, and by twice that for those from the error: tuning has seen these rows.
+    learned : float
+        If the screened kernel leaves more than this share of the variance unexplained, length scales are tuned from
+        where screening began: it may have led to a function that is constant.
+    tie : float
+        Errors that differ by less than this part of themselves are called equal, and the simpler kernel is taken.
+    noise_factors : tuple of floats
+        The noise is chosen once more by the rows held out, among these multiples of what was found.
+    """
+
+    screening_rows: int = 400
+    screening_steps: int = 8
+    finalists: int = 2
+    search_rows: int = 700
+    search_steps: int = 15
+    few_rows: int = 300
+    folds_of_few: int = 4
+    rows_per_scale: int = 5
+    shrinkage: float = 8.0
+    judging_rows: int = 1200
+    fitted_rows: int = 800
+    judging_share: float = 1 / 3
+    least_judging_rows: int = 300
+    least_rows: int = 40
+    optimism: float = 0.5
+    learned: float = 0.9
+    tie: float = 0.01
+    noise_factors: tuple[float, ...] = (0.4, 1.0, 2.5)
+
+
+RECIPE = Recipe()
+SPLIT_SEED = 0  # of the order in which rows are screened, searched and held out: the same rows, the same result
+COMMON, FUNCTION, ERROR = range(3)
+STEPS = ("one factor for all features", "gradients of the fitted function", "gradients of the error")
+
+
+def search(
+    kernels: Sequence[Kernel],
+    data: Data,
+    noise: float,
+    run: Run,
+    memory_budget: int,
+    *,
+    per_feature: bool | None = None,
+    recipe: Recipe = RECIPE,
+) -> tuple[Tuned, float]:
+    """The best kernel and noise for some rows, as a tuned problem on few of them, and the noise.
+
+    Kernels are screened with a common factor of their length scales. For each of the best, length scales are then made
+    from the gradients of the fitted function, and tuned by the gradient of the error, with a price for each move. All
+    of these are judged on rows held out, or by folds of few; of kernels that err alike the simplest is taken.
+    `per_feature` says whether single length scales are tuned, None leaves it to the rows.
+    """
+    n = data.points.shape[0]
+    run = replace(run, objective=_objective(n, recipe), entries=recipe.search_rows**2, moves_centers=False)
+    last = COMMON if per_feature is False or n < recipe.least_rows else ERROR
+    return _Search(kernels, data, noise, run, memory_budget, recipe, last, forced=per_feature is True).result()
+
+
+def _objective(rows: int, recipe: Recipe) -> Objective:
+    folds = min(rows, recipe.folds_of_few) if rows <= recipe.few_rows else 2
+    return KFold(folds=folds, random_state=None)
+
+
+def _order(points: AnyPoints) -> Array:
+    """Rows shuffled in a way that depends on what they are, not on where they stand nor on the units of features."""
+    random = np.random.default_rng(SPLIT_SEED)
+    direction = random.normal(size=points.shape[1])
+    if sparse.issparse(points):
+        keys = points @ direction
+    else:
+        halves = as_numpy(points, np.float64) / 2  # the range itself may overflow
+        low = halves.min(0)
+        span = halves.max(0) - low
+        keys = ((halves - low) / np.where(span > 0, span, 1.0)) @ direction
+    return np.argsort(keys, kind="stable")[random.permutation(points.shape[0])]
+
+
+class _Search:
+    """One search: its rows in the order in which they are used, and the kernels as they were screened."""
+
+    def __init__(
+        self,
+        kernels: Sequence[Kernel],
+        data: Data,
+        noise: float,
+        run: Run,
+        memory_budget: int,
+        recipe: Recipe,
+        last: int,
+        *,
+        forced: bool,
+    ):
+        self.data, self.run, self.recipe, self.memory_budget = data, run, recipe, memory_budget
+        self.last, self.forced = last, forced  # the last step, and whether it is taken whatever the errors say
+        self.order = _order(data.points)
+        few = data.at(self.order[: recipe.screening_rows])
+        self.problems = [few.problem(kernel, None, noise, memory_budget) for kernel in kernels]
+        self.screened = [self._tune(problem, recipe.screening_steps) for problem in self.problems]
+        self.values = [min(tuned.trace.values) for tuned in self.screened]
+
+    def result(self) -> tuple[Tuned, float]:
+        families = self._families()
+        rows, recipe = len(self.order), self.recipe
+        held = min(recipe.judging_rows, int(recipe.judging_share * rows))
+        factors = (1.0,) if self.run.fixed_penalty else recipe.noise_factors
+        if held >= recipe.least_judging_rows:
+            kept = self.order[: min(recipe.fitted_rows, rows - held)]
+            judge = Judge(self.data, kept, self.order[rows - held :], factors, self.memory_budget)
+        else:
+            judge = Judge(self.data, self.order, None, factors, self.memory_budget)
+        searched = self.data.at(self.order[: recipe.search_rows])
+        found = [one for family in families for one in self._candidates(family, searched, judge)]
+        if not judge.honest:
+            found = [one._replace(error=one.error * self._optimism(one.step)) for one in found]
+        best = found[self._decide(found, judge.criterion)]
+        return best.tuned, best.noise
+
+    def _optimism(self, step: int) -> float:
+        """By how much an error is too low that is judged by rows which one length scale per feature was tuned on."""
+        return 1 + self.recipe.optimism * step * self.problems[0].K.n_features / len(self.order)
+
+    def _families(self) -> list[list[int]]:
+        """The places of kernels of one kind together, the best kinds."""
+        families: dict[type[Kernel], list[int]] = {}
+        for place in np.argsort(self.values, kind="stable"):
+            families.setdefault(type(self.problems[place].K.kernel), []).append(int(place))
+        finalists = list(families.values())[: self.recipe.finalists]
+        if len(self.values) > 1:
+            tried = zip(self.screened, self.values, strict=True)
+            self.run.decide(
+                "kernel",
+                f"{self.run.objective.name} on {self.problems[0].K.shape[0]} rows",
+                [(tuned, noise_of(tuned.problem), value) for tuned, value in tried],
+                int(np.argmin(self.values)),
+                f"the lowest error; {len(finalists)} of {len(families)} go on",
+            )
+        return finalists
+
+    def _candidates(self, family: list[int], data: Data, judge: Judge) -> list[Judged]:
+        """Kernels of one kind, in order of simplicity: as screened, then tuned on some rows."""
+        plain = [judge(self.screened[place], COMMON) for place in family]
+        best = family[int(np.argmin([one.error for one in plain]))]
+        first, constant = self.problems[best], float(np.mean(self.problems[best].value_at_zero))
+        # What explains next to nothing may have been led to a constant function: gradients start elsewhere.
+        start = self.screened[best].problem if self.values[best] < self.recipe.learned * constant else first
+        refined = self._refined(start, data, judge)
+        return refined[-1:] if self.forced and refined else plain + refined
+
+    def _refined(self, screened: LeastSquares, data: Data, judge: Judge) -> list[Judged]:
+        """A kernel with length scales feature by feature, from those that it was screened with."""
+        kernel, d, recipe = screened.K.kernel, screened.K.n_features, self.recipe
+        scales = {name: scale for name, scale in length_scales(kernel).items() if scale.ndim <= 1}
+        if self.last == COMMON or self.run.fixed_kernel or screened.K.sparse or d == 1 or not scales:
+            return []
+        each = kernel.with_parameters({name: np.broadcast_to(scale, d).tolist() for name, scale in scales.items()})
+        start = data.problem(each, None, noise_of(screened), self.memory_budget)
+        found = []
+        try:
+            before = self.run.objective.evaluate(start, self.run.method, gradient=False).value
+            weighted = self._tune(start.at(kernel=reweighted(start)), recipe.screening_steps)
+            if min(weighted.trace.values) < before:
+                start = weighted.problem
+                found.append(judge(weighted, FUNCTION))
+            if self.forced or data.points.shape[0] >= recipe.rows_per_scale * d:
+                found.append(judge(self._tune(start, recipe.search_steps, per_feature=True), ERROR))
+        except FAILURES:  # a function that does not change, or an objective that has no value
+            pass
+        return found
+
+    def _tune(self, problem: LeastSquares, steps: int, *, per_feature: bool = False) -> Tuned:
+        price = self.recipe.shrinkage / problem.K.shape[0]
+        return self.run(problem, min(steps, self.run.settings.steps), per_feature=per_feature, shrinkage=price)
+
+    def _decide(self, found: list[Judged], criterion: str) -> int:
+        """The place of the lowest error or, of the same kind, of the simplest that errs alike."""
+        best = min(found, key=lambda one: one.error)
+        kind, limit = type(best.tuned.problem.K.kernel), (1 + self.recipe.tie) * best.error
+        alike = (
+            place for place, one in enumerate(found) if one.error <= limit and type(one.tuned.problem.K.kernel) is kind
+        )
+        chosen = next(alike)
+        self.run.decide(
+            "length scales",
+            f"{criterion}, of that of a constant",
+            [(one.tuned, one.noise, one.error) for one in found],
+            chosen,
+            f"{STEPS[found[chosen].step]}: the lowest error, or the simplest of those within {self.recipe.tie:.0%}",
+        )
+        return chosen

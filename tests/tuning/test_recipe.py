@@ -1,0 +1,184 @@
+"""Automatic tuning: what it compares, what it chooses, and that it depends on the rows alone."""
+
+import numpy as np
+import pytest
+import torch
+
+import gyrfalcon as gf
+from gyrfalcon import kernels as gk
+from gyrfalcon.solvers import LeastSquares
+from gyrfalcon.tuning.full import held_out_errors
+from gyrfalcon.tuning.optimizers import Point
+from gyrfalcon.tuning.parameters import Parameters
+from gyrfalcon.tuning.recipe import STEPS
+from gyrfalcon.tuning.reweighting import reweighted
+from reference import kernels as oracle
+
+
+def problem_of(kernel, X, y, penalty=1e-3, weights=None):
+    Y = torch.from_numpy(y.reshape(len(y), -1))
+    w = None if weights is None else torch.from_numpy(weights)[:, None]
+    return LeastSquares(gf.KernelMatrix(kernel, X), Y, penalty, w)
+
+
+def waves(n, d, seed=0):
+    """A function of the first two of d features."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    return X, np.sin(2 * X[:, 0]) + X[:, 1] ** 2 + 0.1 * rng.normal(size=n)
+
+
+# Pieces.
+
+
+@pytest.mark.parametrize("labels", ["last", "mixed", "folds"])
+@pytest.mark.parametrize("weighted", [False, True], ids=["even", "weighted"])
+def test_held_out_errors_are_those_of_plain_ridge_regression(labels, weighted):
+    rng = np.random.default_rng(1)
+    X, y = waves(60, 3)
+    w = rng.uniform(0.5, 2.0, 60) if weighted else np.ones(60)
+    parts = {"last": np.arange(60) >= 40, "mixed": rng.permutation(60) < 20, "folds": np.arange(60) % 3}[labels]
+    parts = np.asarray(parts, dtype=np.int64)
+    held = (0, 1, 2) if labels == "folds" else (1,)
+    kernel, penalties = gk.Gaussian(1.3), np.array([1e-4, 1e-1])
+    K = np.exp(-((X[:, None] - X[None]) ** 2).sum(-1) / (2 * 1.3**2))
+    expected, weight = np.zeros(2), 0.0
+    for fold in held:
+        out, kept = parts == fold, parts != fold
+        for place, penalty in enumerate(penalties):
+            noise = penalty * w[kept].sum() / w[kept]
+            alpha = np.linalg.solve(K[np.ix_(kept, kept)] + np.diag(noise), y[kept])
+            expected[place] += (w[out] * (y[out] - K[np.ix_(out, kept)] @ alpha) ** 2).sum()
+        weight += w[out].sum()
+    found = held_out_errors(problem_of(kernel, X, y, weights=w if weighted else None), penalties, parts, held)
+    np.testing.assert_allclose(found, expected / weight, rtol=1e-10)
+
+
+def test_shrinkage_is_a_price_for_moves_with_the_right_gradient():
+    X, y = waves(80, 3)
+    problem = problem_of(gk.ProductLaplacian((2.0, 3.0, 4.0)), X, y)
+    parameters, goal = Parameters(problem), gf.tuning.KFold(2)
+
+    def value(theta):
+        found = goal.evaluate(parameters.at(theta), gf.tuning.Exact())
+        point = Point(found.value, parameters.gradient(theta, found.gradient), found.terms)
+        return parameters.shrunk(theta, point, 0.3)
+
+    theta = parameters.start + np.array([0.4, 0.2, -0.3, 0.1])
+    plain = goal.evaluate(parameters.at(theta), gf.tuning.Exact()).value
+    assert value(theta).value == pytest.approx(plain * np.exp(0.3 * (0.2**2 + 0.3**2 + 0.1**2)), rel=1e-12)
+    assert value(parameters.start).value == pytest.approx(goal.evaluate(problem, gf.tuning.Exact()).value, rel=1e-12)
+    step = 1e-6
+    slopes = [(value(theta + step * e).value - value(theta - step * e).value) / (2 * step) for e in np.eye(4)]
+    np.testing.assert_allclose(value(theta).gradient, slopes, rtol=1e-6)
+    with pytest.raises(ValueError, match="shrinkage is a part of an error, which 'sgpr' is not"):
+        gf.tuning.tune(problem, "sgpr", shrinkage=0.1)
+
+
+@pytest.mark.parametrize(
+    "kernel", [gk.Gaussian((2.0,) * 4), gk.Matern((2.0,) * 4, nu=1.5), gk.ProductLaplacian((4.0,) * 4)]
+)
+def test_length_scales_follow_the_slopes_of_the_fitted_function(kernel):
+    X, y = waves(200, 4)
+    problem = problem_of(kernel, X, y)
+    before, after = (np.array(k.length_scale) for k in (kernel, reweighted(problem)))
+    K = oracle.dense(kernel, X, X)
+    alpha = np.linalg.solve(K + 1e-3 * 200 * np.eye(200), y)
+    step = 1e-5  # of central differences, which at a kink are the mean of both sides
+    slopes = [
+        (oracle.dense(kernel, X + step * e, X) - oracle.dense(kernel, X - step * e, X)) @ alpha / (2 * step)
+        for e in np.eye(4)
+    ]
+    relevance = before * np.sqrt(np.mean(np.square(slopes), axis=1))
+    expected = before * relevance.mean() / relevance
+    np.testing.assert_allclose(after, expected, rtol=1e-5)
+    assert after[:2].max() < 0.5 * after[2:].min()
+
+
+# The search.
+
+
+def stages(model):
+    return {stage.name: stage for stage in model.tuning_.stages}
+
+
+def test_three_kinds_of_kernels_are_compared_and_the_decision_is_told():
+    X, y = waves(300, 5)
+    model = gf.KernelRegressor().fit(X, y)
+    found = stages(model)
+    assert [c.kernel.split("(")[0] for c in found["kernel"].candidates] == ["Gaussian", "Matern", "ProductLaplacian"]
+    decided = found["length scales"]
+    assert any(step in decided.reason for step in STEPS)
+    values = [candidate.value for candidate in decided.candidates]
+    assert values[decided.chosen] <= 1.01 * min(values)
+    assert repr(model.kernel_).split("(")[0] == decided.candidates[decided.chosen].kernel.split("(")[0]
+
+
+def test_features_that_do_not_matter_get_long_length_scales():
+    X, y = waves(600, 8)
+    scales = np.array(gf.KernelRegressor().fit(X, y).kernel_.length_scale)
+    assert scales[:2].max() < 0.25 * np.median(scales[2:])
+
+
+def test_steps_along_the_features_call_for_the_kernel_of_tables():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(900, 6))
+    y = 2.0 * (X[:, 0] > 0.3) + (X[:, 1] > 0.6) + (X[:, 2] > 0.5) + 0.2 * rng.normal(size=900)
+    assert isinstance(gf.KernelRegressor().fit(X, y).kernel_, gk.ProductLaplacian)
+
+
+def test_a_smooth_function_calls_for_a_smooth_kernel():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(900, 4))
+    y = np.sin(3 * X @ np.array([1.0, 0.5, -0.7, 0.3])) + 0.01 * rng.normal(size=900)
+    assert isinstance(gf.KernelRegressor().fit(X, y).kernel_, gk.Gaussian)
+
+
+def test_what_screening_takes_for_noise_is_found_by_gradients():
+    """Of 30 features two matter: with one factor for all there is next to nothing to see."""
+    X, y = waves(2000, 30, seed=3)
+    labels = y > np.median(y)
+    model = gf.KernelClassifier().fit(X[:1500], labels[:1500])
+    assert model.score(X[1500:], labels[1500:]) > 0.85
+
+
+def test_noise_gives_a_constant_and_one_factor_for_all_features():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(1500, 6)), rng.normal(size=1500)
+    model = gf.KernelRegressor().fit(X[:1000], y[:1000])
+    assert np.mean((model.predict(X[1000:]) - y[1000:]) ** 2) < 1.03 * np.var(y[1000:])
+
+
+def test_the_order_of_rows_and_the_units_of_features_do_not_matter():
+    X, y = waves(400, 3)
+    order = np.random.default_rng(5).permutation(400)
+    model = gf.KernelRegressor().fit(X, y)
+    shuffled = gf.KernelRegressor().fit(X[order], y[order])
+    assert shuffled.kernel_.parameters() == model.kernel_.parameters()
+    np.testing.assert_allclose(shuffled.predict(X), model.predict(X), rtol=1e-6, atol=1e-8)
+    moved = gf.KernelRegressor().fit(1e3 * X + 7.0, y)
+    np.testing.assert_allclose(
+        np.array(moved.kernel_.length_scale), 1e3 * np.array(model.kernel_.length_scale), rtol=1e-3
+    )
+
+
+def test_per_feature_is_honored_in_both_directions():
+    X, y = waves(700, 6)
+    tuning = gf.tuning.Tuning
+    common = np.array(gf.KernelRegressor(tune=tuning(per_feature=False)).fit(X, y).kernel_.length_scale)
+    ratio = common / X.std(0)
+    np.testing.assert_allclose(ratio, ratio[0], rtol=0.05)  # two digits of each are kept
+    each = gf.KernelRegressor(tune=tuning(per_feature=True)).fit(X, y)
+    assert stages(each)["length scales"].reason.startswith(STEPS[-1])
+
+
+def test_many_features_of_one_unit_may_share_a_length_scale():
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 256, size=(120, 64)).astype(float)
+    X[:, 3] = np.where(np.arange(120) == 7, 255.0, 0.0)  # a pixel that is nearly always dark
+    y = X[:, :32].sum(1) > X[:, 32:].sum(1)
+    kernels = [c.kernel for c in stages(gf.KernelClassifier().fit(X, y))["kernel"].candidates]
+    assert len(kernels) == 6
+    X[:, ::2] *= 1e4
+    kernels = [c.kernel for c in stages(gf.KernelClassifier().fit(X, y))["kernel"].candidates]
+    assert len(kernels) == 3
