@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from .estimators import Falkon, KernelClassifier, KernelRegressor, LogisticFalkon
     from .features import RandomFeatures
     from .matrix import KernelMatrix, Plan
+    from .partition import Partition
     from .persistence import load
     from .planning import FitPlan, plan
     from .tables import TableModel, TablePreprocessor
@@ -43,6 +44,7 @@ __all__ = [
     "KernelMatrix",
     "KernelRegressor",
     "LogisticFalkon",
+    "Partition",
     "Plan",
     "RandomFeatures",
     "TableModel",
@@ -73,6 +75,7 @@ _HOMES = {
     "KernelMatrix": "matrix",
     "KernelRegressor": "estimators",
     "LogisticFalkon": "estimators",
+    "Partition": "partition",
     "Plan": "matrix",
     "RandomFeatures": "features",
     "TableModel": "tables",
@@ -95,6 +98,7 @@ _ROOMS = {
     "matrix",
     "moments",
     "online",
+    "partition",
     "persistence",
     "planning",
     "report",

@@ -26,6 +26,7 @@ from gyrfalcon.data.points import as_points
 from gyrfalcon.kernels import Kernel
 from gyrfalcon.kernels.explicit import refuse_explicit
 from gyrfalcon.losses import Squared
+from gyrfalcon.matrix.predictor import WIDE_ROWS, Predictor
 from gyrfalcon.persistence import Savable, State, pack_points, unpack_points
 from gyrfalcon.solvers import EarlyStopping, Record, Solver, as_solver
 from gyrfalcon.solvers.rounding import rounding_shows
@@ -39,7 +40,6 @@ from .callbacks import CallbackSupportMixin, callbacks_end, tell_callbacks
 from .data import read_points
 from .interrupts import keeps_the_old_model
 from .pipeline import Chosen, Fitted, Known, Settings, Validation, devices_of, fit_function, seeded
-from .predictor import WIDE_ROWS, Predictor
 from .streams import is_stream, source_of
 from .targets import ClassTargets, Coefficients, RegressionTargets
 

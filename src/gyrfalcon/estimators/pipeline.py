@@ -17,6 +17,7 @@ from gyrfalcon.data import Points, Source
 from gyrfalcon.kernels import Kernel
 from gyrfalcon.losses import Squared
 from gyrfalcon.matrix import KernelMatrix
+from gyrfalcon.matrix.predictor import Predictor
 from gyrfalcon.solvers import EarlyStopping, EigenPro, LeastSquares, Record, Risk, Solution, Solver, choose
 from gyrfalcon.tuning import Grid, Trace
 from gyrfalcon.tuning.rows import Data
@@ -25,7 +26,6 @@ from .beginning import Beginning
 from .choices import SMALL, Choices
 from .interrupts import what_was_reached
 from .monitor import Monitor
-from .predictor import Predictor
 from .resuming import resume_solve
 from .targets import Coefficients, Targets
 
