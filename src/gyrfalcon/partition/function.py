@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -144,6 +145,19 @@ class LocalFunction:
         prior = K.prior_diagonal()
         parts = [slice(start, start + step) for start in range(0, len(prior), step)]
         return np.concatenate([posterior.variance(K.wide_block(part), prior[part]) for part in parts])
+
+    def in_units(self, unit: Array) -> LocalFunction:
+        """The leaves of the same fit with targets multiplied by a number, by output, and without g."""
+        return dataclasses.replace(
+            self,
+            coefficients=self.coefficients * unit,
+            intercepts=self.intercepts * unit,
+            scale=self.scale * unit**2,
+            spread=self.spread * unit**2,
+            base=None,
+            _predictors={},
+            _posteriors={},
+        )
 
     # Model files.
 
