@@ -37,7 +37,7 @@ def leading_direction(rows: Any, coordinates: Coordinates) -> Array:
     >>> np.abs(leading_direction(rows, np.ones(2))).round(3)
     array([1., 0.])
     """
-    sample = _sample(rows)
+    sample, coordinates = _sample(rows), unit_peak(coordinates)
     ones = np.full(sample.shape[0], 1 / sample.shape[0])
     mean = np.asarray(sample.T @ ones)
 
@@ -56,13 +56,18 @@ def leading_direction(rows: Any, coordinates: Coordinates) -> Array:
         before, direction = direction / length, spread_along(direction / length)
         if np.linalg.norm(direction / (np.linalg.norm(direction) or 1.0) - before) < _SETTLED:
             break
-    length = np.linalg.norm(direction)
-    return to_inputs(coordinates, direction / length if 0 < length < np.inf else np.zeros_like(direction))
+    return unit_peak(to_inputs(coordinates, direction))
+
+
+def unit_peak(values: Any) -> Any:
+    """Numbers in units of the largest of them, so that their squares do not overflow."""
+    peak = float(abs(values).max())
+    return values / peak if 0 < peak < np.inf else values
 
 
 def _sample(rows: Any) -> Any:
     step = -(-rows.shape[0] // SAMPLE_ROWS)
-    return rows[::step].astype(np.float64)
+    return unit_peak(rows[::step].astype(np.float64))
 
 
 def _widest(sample: Any, mean: Array, coordinates: Coordinates) -> Array:
@@ -81,4 +86,4 @@ def _widest(sample: Any, mean: Array, coordinates: Coordinates) -> Array:
 def generic_direction(rows: Any, coordinates: Coordinates) -> Array:
     """A direction that depends on nothing but the number of features, along which rows that differ have no ties."""
     random = np.random.default_rng(0)
-    return to_inputs(coordinates, random.normal(size=len(coordinates)))
+    return unit_peak(to_inputs(unit_peak(coordinates), random.normal(size=len(coordinates))))

@@ -79,11 +79,10 @@ def fit_partition(
         raise TypeError("X must be in memory, to be sorted into leaves: read it with .to_array()")
     points, group = distinct(on_host(X), weights)
     targets, summed, spread = merge(Y, weights, group, points.shape[0])
-    if base is not None:
-        targets = targets - base(points)
+    below = None if base is None else base(points)
     tree, leaves = grow(points, coordinates_of(kernel, points), settings, direction=direction)
     merged = None if (summed == 1).all() else summed
-    solve = _solver_of_leaves(kernel, points, targets, merged, noise, intercept=intercept)
+    solve = _solver_of_leaves(kernel, points, (targets, below), merged, noise, intercept=intercept)
     budget = default_budget(torch.device("cpu")) if memory_budget is None else memory_budget
     solutions = _each(solve, leaves, _workers(leaves, budget, threads))
     rows = np.concatenate(leaves)
@@ -103,11 +102,21 @@ def fit_partition(
 
 
 def _solver_of_leaves(
-    kernel: Kernel, points: Any, targets: Array, weights: Array | None, noise: float, *, intercept: bool
+    kernel: Kernel,
+    points: Any,
+    values: tuple[Array, Array | None],
+    weights: Array | None,
+    noise: float,
+    *,
+    intercept: bool,
 ) -> Callable[[Array], LeafSolution]:
+    """What solves for the rows of one leaf, given the targets and the values of the global model."""
+
     def solve(rows: Array) -> LeafSolution:
         K = KernelMatrix(kernel, Points(take(points, rows)))
-        return solve_leaf(K, targets[rows], None if weights is None else weights[rows], noise, intercept=intercept)
+        Y, below, w = (None if part is None else part[rows] for part in (*values, weights))
+        assert Y is not None
+        return solve_leaf(K, Y, below, w, noise, intercept=intercept)
 
     return solve
 

@@ -48,7 +48,9 @@ class LocalFunction:
     noise : float
         What was added to the diagonal of the kernel matrix for a row of weight one.
     scale : array of shape (t,)
-        The prior's variance by maximum likelihood, Yᵀ(K + noise·W⁻¹)⁻¹Y over the sum of the weights, by output.
+        The prior's variance by output, from the targets themselves: (Y - b)ᵀ(K + noise·W⁻¹)⁻¹(Y - b) over the sum of
+        the weights, which is its value of maximum likelihood in leaves that have an intercept b each. What the global
+        model leaves would tell too little, because it was fitted to the same targets.
     spread : array of shape (t,)
         The mean square of the targets of equal rows about their means.
     base : callable, optional

@@ -19,15 +19,18 @@ _CONTRACTION = 0.25  # the largest ratio of a correction to the one before at wh
 
 
 class LeafSolution(NamedTuple):
-    """Coefficients of shape (rows, t), intercepts of shape (t,), and YᵀWα by output, which tells the noise."""
+    """Coefficients of shape (rows, t), intercepts of shape (t,), and by output (Y - b)ᵀ(K + noise·W⁻¹)⁻¹(Y - b) of
+    the targets themselves at the b that makes it least."""
 
     coefficients: Array
     intercept: Array
     energy: Array
 
 
-def solve_leaf(K: KernelMatrix, Y: Array, weights: Array | None, noise: float, *, intercept: bool) -> LeafSolution:
-    """Kernel ridge regression on all rows of a leaf, (K + noise·W⁻¹) α = Y - b.
+def solve_leaf(
+    K: KernelMatrix, Y: Array, base: Array | None, weights: Array | None, noise: float, *, intercept: bool
+) -> LeafSolution:
+    """Kernel ridge regression on all rows of a leaf, (K + noise·W⁻¹) α = Y - base - b.
 
     The matrix is factored in float32 and the solution refined in float64 where the noise makes that safe; it is then
     as exact as factors in float64 would make it, in half the time.
@@ -36,6 +39,8 @@ def solve_leaf(K: KernelMatrix, Y: Array, weights: Array | None, noise: float, *
     ----------
     K : KernelMatrix of shape (rows, rows)
     Y : array of shape (rows, t)
+    base : array of shape (rows, t), optional
+        What is taken from the targets.
     weights : array of shape (rows,), optional
         All positive.
     noise : float
@@ -43,20 +48,25 @@ def solve_leaf(K: KernelMatrix, Y: Array, weights: Array | None, noise: float, *
     intercept : bool
         Whether to fit b, which is not penalized.
     """
+    outputs = Y.shape[1]
     root = None if weights is None else np.sqrt(weights)[:, None]
     matrix = ridged(K, root, noise)
-    sides = np.concatenate([Y, np.ones((len(Y), 1))], 1) if intercept else Y
+    sides = np.concatenate([Y, np.ones((len(Y), 1)), *([] if base is None else [base])], 1)
     weighted = sides if root is None else root * sides
     solved = _solve_narrow(matrix, weighted, noise)
     if solved is None:
         solved = PositiveSystem(matrix).solve(weighted)
-    alpha = solved if root is None else root * solved
-    offset = np.zeros(Y.shape[1])
+    if root is not None:
+        solved *= root
+    raw, ones = solved[:, :outputs], solved[:, outputs]
+    alpha = raw if base is None else raw - solved[:, outputs + 1 :]
+    level = raw.sum(0) / ones.sum()
+    energy = np.einsum("ij,ij->j", Y, raw - np.outer(ones, level))
+    offset = np.zeros(outputs)
     if intercept:  # 1ᵀα = 0
-        alpha, ones = alpha[:, :-1], alpha[:, -1]
         offset = alpha.sum(0) / ones.sum()
         alpha = alpha - np.outer(ones, offset)
-    return LeafSolution(alpha, offset, np.einsum("ij,ij->j", Y, alpha))
+    return LeafSolution(np.ascontiguousarray(alpha), offset, energy)
 
 
 def ridged(K: KernelMatrix, root: Array | None, noise: float) -> Array:

@@ -29,7 +29,7 @@ class Partition:
         whose ends they are blended; from 0, which gives jumps, to 0.2. Borders higher in the tree share
         a smaller part, so that the number of shared rows stays proportional to n.
     centers : int
-        How many centers the global model has; 0 for none, which leaves an intercept to each leaf.
+        How many centers the global model has.
 
     Examples
     --------
@@ -47,7 +47,7 @@ class Partition:
 
     def __post_init__(self) -> None:
         _check_count(self.leaf_rows, "leaf_rows", 2)
-        _check_count(self.centers, "centers", 0)
+        _check_count(self.centers, "centers", 1)
         share = self.overlap
         if isinstance(share, bool) or not isinstance(share, numbers.Real) or not 0 <= float(share) <= LARGEST_OVERLAP:
             raise ValueError(f"overlap must be a number from 0 to {LARGEST_OVERLAP}, got {share!r}")
