@@ -37,10 +37,10 @@ Fit = Callable[[Kernel, float, Array, Array], Function]
 TABLES = ("landsat", "spambase", "uci_sml", "uci_skillcraft", "campaign")
 SYNTHETIC = ("waves", "steps", "ridges")
 QUICK = ("landsat", "steps")
-FOLDS, MOST_ROWS, SYNTHETIC_ROWS = 3, 18_000, 15_000
-TUNING_ROWS = 2400
+FOLDS, MOST_ROWS, SYNTHETIC_ROWS = 3, 9000, 9000
+TUNING_ROWS = 1500
 SCALES, NOISES = (0.25, 0.5, 1.0, 2.0, 4.0), (1e-3, 1e-2, 0.03, 0.1, 0.3, 1.0)
-CENTERS = (250, 500, 1000, 1500, 2000, 3000)
+CENTERS = (250, 500, 1000, 1500, 2000)
 
 
 def widest_feature(rows: Any, coordinates: Array) -> Array:

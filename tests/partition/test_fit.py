@@ -1,4 +1,4 @@
-"""Leaves against dense solves in float64: exact in each leaf, blended between them, and sure of themselves in measure."""
+"""Leaves against dense solves in float64: exact in each leaf, blended between them, with intervals that cover."""
 
 import pickle
 
@@ -92,7 +92,7 @@ def test_blended_leaves_and_their_variance_are_what_they_are_defined_as(weighted
         rows = slice(function.offsets[leaf], function.offsets[leaf + 1])
         here = [int(np.flatnonzero((x == X).all(1))[0]) for x in function.points[rows]]
         w = None if weights is None else weights[here]
-        alpha, offset = exact_ridge(KERNEL, X[here], Y[here], 0.1, w, intercept=True)
+        alpha, _ = exact_ridge(KERNEL, X[here], Y[here], 0.1, w, intercept=True)
         np.testing.assert_allclose(function.coefficients[rows], alpha, rtol=0, atol=1e-9)
         energy += np.einsum("ij,ij->j", Y[here], alpha)
         total += len(here) if w is None else w.sum()

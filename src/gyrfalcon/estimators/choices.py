@@ -169,7 +169,7 @@ class Choices:
         partition = self.settings.partition
         exact = count if partition is None else max(count, partition.leaf_rows)  # rows that one leaf may have
         few = self._rows == points.shape[0] <= max(2 * exact, SMALL)
-        if isinstance(wish, str) and wish in center_rules.RULES and few:
+        if few and (partition is not None or (isinstance(wish, str) and wish in center_rules.RULES)):
             rows, group = center_rules.distinct(points, weights)
             if rows.shape[0] <= exact:
                 return rows, group

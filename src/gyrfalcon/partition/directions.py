@@ -56,7 +56,7 @@ def leading_direction(rows: Any, coordinates: Coordinates) -> Array:
         before, direction = direction / length, spread_along(direction / length)
         if np.linalg.norm(direction / (np.linalg.norm(direction) or 1.0) - before) < _SETTLED:
             break
-    return unit_peak(to_inputs(coordinates, direction))
+    return np.asarray(unit_peak(to_inputs(coordinates, direction)))
 
 
 def unit_peak(values: Any) -> Any:
@@ -86,4 +86,4 @@ def _widest(sample: Any, mean: Array, coordinates: Coordinates) -> Array:
 def generic_direction(rows: Any, coordinates: Coordinates) -> Array:
     """A direction that depends on nothing but the number of features, along which rows that differ have no ties."""
     random = np.random.default_rng(0)
-    return unit_peak(to_inputs(unit_peak(coordinates), random.normal(size=len(coordinates))))
+    return np.asarray(unit_peak(to_inputs(unit_peak(coordinates), random.normal(size=len(coordinates)))))
