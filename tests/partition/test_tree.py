@@ -56,6 +56,9 @@ def test_weights_are_those_of_a_walk_down_the_tree_and_add_up_to_one(case, seed)
         expected = leaf_weights(tree, x)
         for leaf in found.keys() | expected.keys():  # the weight changes by twice the rounding of the projection
             assert found.get(leaf, 0.0) == pytest.approx(expected.get(leaf, 0.0), abs=1e-11)
+        alone = {leaf: weights[0] for leaf, _, weights in tree.visits(x[None])}
+        for leaf in alone.keys() | expected.keys():
+            assert alone.get(leaf, 0.0) == pytest.approx(expected.get(leaf, 0.0), abs=1e-11)
     for row, found in enumerate(given[: len(X)]):  # whoever answers for a training row has learned from it
         assert all(row in leaves[leaf] for leaf, weight in found.items() if weight > 1e-11)
 
@@ -93,6 +96,7 @@ def test_rows_that_a_kernel_cannot_tell_apart_are_split_by_rank():
     tree, leaves = grow(X, coordinates_of(kernel, X), Partition(60, 0.1))
     assert [len(rows) for rows in leaves] == [50] * 4
     np.testing.assert_array_equal(sorted(leaf_weights(tree, X[0]).values()), [0.25] * 4)
+    assert [float(weights[0]) for _, _, weights in tree.visits(X[:1])] == [0.25] * 4
 
 
 def test_splits_are_along_the_leading_direction_in_length_scales():

@@ -52,6 +52,9 @@ class Tree:
         points : array or CSR of shape (n, d)
         """
         n = points.shape[0]
+        if n == 1 and isinstance(points, np.ndarray):
+            yield from ((leaf, np.arange(1), np.array([weight])) for leaf, weight in self._walk(points[0]))
+            return
         stack = [(0 if len(self.lower) else -1, np.arange(n), np.ones(n))]
         while stack:
             node, rows, weights = stack.pop()
@@ -65,6 +68,21 @@ class Tree:
             for child, part in ((1, share), (0, 1 - share)):
                 kept = part > 0
                 stack.append((int(self.children[node, child]), rows[kept], (weights * part)[kept]))
+
+    def _walk(self, x: Array) -> Iterator[tuple[int, float]]:
+        """The leaves of one point and their weights, in a fraction of the time that arrays of one number would take."""
+        stack = [(0 if len(self.lower) else -1, 1.0)]
+        while stack:
+            node, weight = stack.pop()
+            if node < 0:
+                yield -1 - node, weight
+                continue
+            share = _share(float(self.directions[node] @ x), float(self.lower[node]), float(self.upper[node]))
+            left, right = self.children[node].tolist()
+            if share > 0:
+                stack.append((right, weight * share))
+            if share < 1:
+                stack.append((left, weight * (1 - share)))
 
     def to_arrays(self) -> dict[str, Array]:
         """The tree as arrays by name, for model files."""
@@ -102,6 +120,14 @@ def right_share(projected: Array, lower: float, upper: float) -> Array:
         return np.where(projected == lower, 0.5, (projected > lower).astype(np.float64))
     at = np.clip((projected.astype(np.float64) - lower) / (upper - lower), 0.0, 1.0)
     return np.asarray(at**3 * (10 + at * (6 * at - 15)))
+
+
+def _share(projected: float, lower: float, upper: float) -> float:
+    """`right_share` of one point."""
+    if lower < projected < upper:
+        at = (projected - lower) / (upper - lower)
+        return at**3 * (10 + at * (6 * at - 15))
+    return 0.5 if projected == lower == upper else float(projected >= upper)
 
 
 class Split(NamedTuple):
