@@ -55,6 +55,14 @@ class LocalFunction:
         The mean square of the targets of equal rows about their means.
     base : callable, optional
         g.
+
+    Examples
+    --------
+    >>> import numpy as np, gyrfalcon as gf
+    >>> X = np.linspace(0, 20, 1000)[:, None]
+    >>> f = gf.partition.fit_partition(gf.kernels.Gaussian(1.0), X, np.sin(X), 1e-3, gf.Partition(leaf_rows=300))
+    >>> f.predict(X[:2]).shape, f.variance(X[:2]).shape, f.noise_variance.shape
+    ((2, 1), (2, 1), (1,))
     """
 
     kernel: Kernel

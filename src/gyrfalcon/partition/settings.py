@@ -42,7 +42,7 @@ class Partition:
     """
 
     leaf_rows: int = 2000
-    overlap: float = 0.05
+    overlap: float = 0.1
     centers: int = 500
 
     def __post_init__(self) -> None:

@@ -31,6 +31,16 @@ class Tree:
     lower, upper : arrays of shape (nodes,)
     children : array of ints of shape (nodes, 2)
         Node i, or leaf l as -1 - l. Without nodes there is one leaf.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gyrfalcon.partition import Tree
+    >>> tree = Tree(np.ones((1, 1)), np.array([1.0]), np.array([3.0]), np.array([[-1, -2]]))
+    >>> for leaf, points, weights in tree.visits(np.array([[0.0], [2.0], [4.0]])):
+    ...     print(leaf, points, weights)
+    0 [0 1] [1.  0.5]
+    1 [1 2] [0.5 1. ]
     """
 
     directions: Array
