@@ -204,3 +204,9 @@ def test_the_report_speaks_of_the_leaves(tmp_path):
     model = regressor().fit(X[:300], y[:300])
     text = model.report(X[300:], y[300:], tmp_path / "report.html").read_text()
     assert f"{model.partition_.n_leaves} of at most 100 rows" in text
+
+
+def test_a_fit_with_a_checkpoint_is_the_same(tmp_path):
+    plain = regressor().fit(X, y)
+    kept = regressor(checkpoint=tmp_path / "fit").fit(X, y)
+    np.testing.assert_array_equal(plain.predict(NEW), kept.predict(NEW))

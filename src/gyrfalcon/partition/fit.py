@@ -73,7 +73,7 @@ def fit_partition(
     >>> X = np.linspace(0, 20, 1000)[:, None]
     >>> f = fit_partition(gf.kernels.Gaussian(1.0), X, np.sin(X), 1e-3, gf.Partition(leaf_rows=300))
     >>> f.n_leaves, bool(np.abs(f.predict(X) - np.sin(X)).max() < 1e-2)
-    (4, True)
+    (8, True)
     """
     if isinstance(X, Source):
         raise TypeError("X must be in memory, to be sorted into leaves: read it with .to_array()")
