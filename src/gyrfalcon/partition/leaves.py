@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import blas, cho_solve, lapack
+from scipy.linalg import blas, lapack
 
 from gyrfalcon.arrays import Array
 from gyrfalcon.linalg.positive import PositiveSystem
@@ -15,6 +15,8 @@ from gyrfalcon.matrix import KernelMatrix
 MATRICES = 3  # of rows × rows float64 numbers that the solve of one leaf holds
 _NARROW_CONDITION = 1.0  # largest rows · max k(x, x) · ε / noise at which float32 factors are tried
 _REFINEMENTS = 20
+_SETTLED = 1e-12  # relative size of a correction that may be left where rounding ends the refinement
+_FEW_COLUMNS = 4  # that are multiplied one by one
 _CONTRACTION = 0.25  # the largest ratio of a correction to the one before at which refinement goes on
 
 
@@ -93,19 +95,27 @@ def _solve_narrow(matrix: Array, sides: Array, noise: float) -> Array | None:
     if info != 0:
         return None
     solved = np.zeros_like(sides)
-    left, before = sides / scale, np.inf
+    left = sides / scale
+    before: float | None = None
     for _ in range(_REFINEMENTS):
-        step = cho_solve((factor, False), left.astype(np.float32), check_finite=False).astype(np.float64) / peak
+        step = lapack.spotrs(factor, left.astype(np.float32))[0].astype(np.float64) / peak
         solved += step
-        change = float(np.abs(step).max(initial=0.0))
-        if change <= np.finfo(float).eps * float(np.abs(solved).max(initial=0.0)):
+        change, largest = (float(np.abs(values).max(initial=0.0)) for values in (step, solved))
+        ratio = _CONTRACTION if before is None else change / before
+        if change == 0 or change * ratio <= np.finfo(float).eps * largest:  # what the next step would change
             return np.asarray(solved * scale)
-        if change > _CONTRACTION * before:  # it no longer converges: at the limit of float64, or not at all
-            small = change <= 1e-12 * float(np.abs(solved).max(initial=0.0))
-            return np.asarray(solved * scale) if small else None
+        if ratio > _CONTRACTION:  # it no longer converges: at the limit of float64, or not at all
+            return np.asarray(solved * scale) if change <= _SETTLED * largest else None
         before = change
-        left = sides / scale - blas.dgemm(1.0, matrix, solved)
+        left = sides / scale - _symmetric_product(matrix, solved)
     return None
+
+
+def _symmetric_product(matrix: Array, columns: Array) -> Array:
+    """Of a symmetric matrix with few columns, of which only one triangle is read."""
+    if columns.shape[1] > _FEW_COLUMNS:
+        return np.asarray(blas.dsymm(1.0, matrix, columns))
+    return np.stack([blas.dsymv(1.0, matrix, column) for column in columns.T], 1)
 
 
 class LeafPosterior:
