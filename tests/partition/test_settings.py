@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import gyrfalcon as gf
+from gyrfalcon.partition.tree import grow
 
 
 @pytest.mark.parametrize(
@@ -39,3 +40,13 @@ def test_borders_share_the_same_part_below_and_a_smaller_one_above():
     assert partition.shared_rows(16_000, 16_000) == 800
     assert gf.Partition(overlap=0.0).shared_rows(800, 800) == 0
     assert gf.Partition(overlap=0.1).shared_rows(1, 1) == 1
+
+
+@pytest.mark.parametrize("overlap", [0.0, 0.01, 0.1, 0.2])
+@pytest.mark.parametrize("rows", [50, 101, 3000, 20_000])
+def test_the_leaves_to_expect_are_those_that_grow(rows, overlap):
+    partition = gf.Partition(100, overlap)
+    leaves = grow(np.random.default_rng(0).normal(size=(rows, 2)), np.ones(2), partition)[1]
+    count, size = partition.expected_leaves(rows)
+    assert len(leaves) == count
+    assert max(map(len, leaves)) == pytest.approx(size, abs=10)

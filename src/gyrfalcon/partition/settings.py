@@ -59,6 +59,19 @@ class Partition:
         rows = 2 * min(left, right)
         return max(1, math.floor(self.overlap * min(rows, math.sqrt(2 * self.leaf_rows * rows))))
 
+    def expected_leaves(self, rows: int) -> tuple[int, int]:
+        """How many leaves so many distinct rows without ties have, and how many rows are in each: what a fit costs.
+
+        >>> import gyrfalcon as gf
+        >>> gf.Partition(leaf_rows=2000, overlap=0.1).expected_leaves(20_000)
+        (32, 1274)
+        """
+        leaves = 1
+        while rows > self.leaf_rows:
+            half = rows // 2
+            leaves, rows = 2 * leaves, rows - half + max(0, self.shared_rows(half, half) - 1)
+        return leaves, rows
+
 
 def _check_count(value: Any, name: str, least: int) -> None:
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
