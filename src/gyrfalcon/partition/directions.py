@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
+from scipy import sparse
 
 from gyrfalcon.arrays import Array
 
@@ -74,10 +75,10 @@ def _widest(sample: Any, mean: Array, coordinates: Coordinates) -> Array:
     """The unit vector of the coordinate that varies most."""
     if coordinates.ndim == 2:
         varied = np.asarray(sample @ coordinates.T).var(0)
+    elif sparse.issparse(sample):
+        varied = coordinates**2 * (np.asarray(sample.multiply(sample).mean(0)).ravel() - mean**2)
     else:
-        squares = sample.multiply(sample).mean(0) if hasattr(sample, "multiply") else ((sample - mean) ** 2).mean(0)
-        offset = mean**2 if hasattr(sample, "multiply") else 0.0
-        varied = coordinates**2 * (np.asarray(squares).ravel() - offset)
+        varied = coordinates**2 * ((sample - mean) ** 2).mean(0)
     unit = np.zeros(len(varied))
     unit[int(np.argmax(varied))] = 1.0
     return unit

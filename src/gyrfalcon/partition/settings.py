@@ -22,8 +22,8 @@ class Partition:
     Parameters
     ----------
     leaf_rows : int
-        The most distinct rows that a leaf may have, those it shares with neighbors included. Data of no more rows have
-        one leaf and no global model: they are solved exactly.
+        The most distinct rows that a leaf may have, those it shares with neighbors included. Data of no more rows, or
+        of no more than there are centers, have one leaf and no global model: they are solved exactly.
     overlap : float
         The share of the rows, on either side of a border between two leaves, that both of them learn from and between
         whose ends they are blended; from 0, which gives jumps, to 0.2. Borders higher in the tree share
