@@ -23,6 +23,7 @@ from . import (
     mnist,
     objectives,
     online,
+    partition,
     paths,
     picture,
     planning,
@@ -72,6 +73,8 @@ def main() -> None:
             tuning_step.run()
         case "tabular":
             tabular.run(arguments.quick)
+        case "partition":
+            partition.run(arguments.quick)
         case "paths":
             paths.run(arguments.quick)
         case "tiled":
@@ -147,6 +150,9 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("gpytorch", parents=[quick], help=f"a tuned model beside GPyTorch's SGPR and SVGP; {data}")
     commands.add_parser("tuning_step", help="memory and time of one step of tuning on half a million rows")
     commands.add_parser("tabular", parents=[quick], help="estimators as they come beside gradient boosting")
+    commands.add_parser(
+        "partition", parents=[quick], help=f"exact leaves beside more centers, and which settings are best; {data}"
+    )
     commands.add_parser(
         "paths", parents=[quick], help="all numbers of centers and penalties beside one direct solve; early stopping"
     )

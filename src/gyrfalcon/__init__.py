@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         losses,
         moments,
         online,
+        partition,
         report,
         solvers,
         tables,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from .estimators import Falkon, KernelClassifier, KernelRegressor, LogisticFalkon
     from .features import RandomFeatures
     from .matrix import KernelMatrix, Plan
+    from .partition import Partition
     from .persistence import load
     from .planning import FitPlan, plan
     from .tables import TableModel, TablePreprocessor
@@ -43,6 +45,7 @@ __all__ = [
     "KernelMatrix",
     "KernelRegressor",
     "LogisticFalkon",
+    "Partition",
     "Plan",
     "RandomFeatures",
     "TableModel",
@@ -57,6 +60,7 @@ __all__ = [
     "losses",
     "moments",
     "online",
+    "partition",
     "plan",
     "report",
     "solvers",
@@ -73,6 +77,7 @@ _HOMES = {
     "KernelMatrix": "matrix",
     "KernelRegressor": "estimators",
     "LogisticFalkon": "estimators",
+    "Partition": "partition",
     "Plan": "matrix",
     "RandomFeatures": "features",
     "TableModel": "tables",
@@ -95,6 +100,7 @@ _ROOMS = {
     "matrix",
     "moments",
     "online",
+    "partition",
     "persistence",
     "planning",
     "report",

@@ -9,6 +9,8 @@ ESTIMATORS = [
     gf.KernelRegressor(loss="robust", tune=None),
     gf.KernelRegressor(solver="falkon", centers="kmeans", tune=None),
     gf.KernelRegressor(solver="direct", centers="pivoted", tune=None),
+    gf.KernelRegressor(partition=gf.Partition(leaf_rows=20, centers=10), tune=None),
+    gf.KernelClassifier(partition=gf.Partition(leaf_rows=20, centers=10), tune=None),
     gf.KernelClassifier(),
     gf.KernelClassifier(coding="simplex", class_weight="balanced", tune=None),
     gf.KernelClassifier(loss="logistic", tune="loocv"),

@@ -27,6 +27,8 @@ def summary(estimator: KernelEstimator) -> dict[str, Any]:
         "iterations": record.iterations,
         "message": record.message,
     }
+    if estimator.partition_ is not None:
+        facts["leaves"] = estimator.partition_.n_leaves
     if hasattr(estimator, "classes_"):
         facts |= {"loss": estimator._targets.loss.name, "classes": [str(label) for label in estimator.classes_]}
     return facts

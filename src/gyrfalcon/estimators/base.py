@@ -26,6 +26,8 @@ from gyrfalcon.data.points import as_points
 from gyrfalcon.kernels import Kernel
 from gyrfalcon.kernels.explicit import refuse_explicit
 from gyrfalcon.losses import Squared
+from gyrfalcon.matrix.predictor import WIDE_ROWS, Predictor
+from gyrfalcon.partition import LocalFunction, Partition
 from gyrfalcon.persistence import Savable, State, pack_points, unpack_points
 from gyrfalcon.solvers import EarlyStopping, Record, Solver, as_solver
 from gyrfalcon.solvers.rounding import rounding_shows
@@ -38,8 +40,8 @@ from .beginning import Beginning
 from .callbacks import CallbackSupportMixin, callbacks_end, tell_callbacks
 from .data import read_points
 from .interrupts import keeps_the_old_model
+from .partitioned import check_partition
 from .pipeline import Chosen, Fitted, Known, Settings, Validation, devices_of, fit_function, seeded
-from .predictor import WIDE_ROWS, Predictor
 from .streams import is_stream, source_of
 from .targets import ClassTargets, Coefficients, RegressionTargets
 
@@ -61,6 +63,7 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
     early_stopping: Any
     warm_start: bool
     tune: Any
+    partition: Any = None
     checkpoint: Any
     memory_budget: int | None
     device: Any
@@ -74,6 +77,7 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
     penalty_: float
     record_: Record
     tuning_: Trace | Grid | None
+    partition_: LocalFunction | None = None
     n_iter_: int
     n_features_in_: int
     _targets: RegressionTargets | ClassTargets
@@ -137,6 +141,10 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
         """
         if not isinstance(self.loss, Squared) and self.loss != "squared":
             raise ValueError(f"fit_stream fits the squared loss only, but loss={self.loss!r}")
+        if self.partition is not None:
+            raise ValueError(
+                f"partition={self.partition!r} needs all rows at once, but fit_stream keeps none: call fit"
+            )
         fit_batches(self, batches, first_rows)
         return self
 
@@ -173,6 +181,7 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
             tune=self.tune,
             devices=devices_of(self.device, points),
             verbose=bool(self.verbose),
+            partition=check_partition(self),
         )
 
     def _check_parameters(self) -> None:
@@ -264,7 +273,7 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
         def notify(solver: Solver[Any], chosen: Chosen) -> Any:
             after_iteration = tell_callbacks(self, *given, int(getattr(solver, "max_iterations", 1)))
             known_now = {"kernel_": chosen.kernel, "centers_": chosen.centers, "penalty_": chosen.penalty}
-            known_now |= {"record_": Record(solver.name), "_predictor": None}
+            known_now |= {"record_": Record(solver.name), "_predictor": None, "partition_": None}
             return lambda solution: after_iteration(lambda: known_now | attributes(solution()))
 
         fitted = fit_function(
@@ -279,6 +288,7 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
             notify=notify,
         )
         self.kernel_, self.centers_, self.penalty_ = fitted.kernel, fitted.centers, fitted.penalty
+        self.partition_ = fitted.local
         if known is None:
             self.tuning_ = fitted.tuning
         self.__dict__.update(attributes((fitted.solution.coefficients, fitted.solution.intercept)))
@@ -312,7 +322,9 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
         """f at the rows of X, of shape (n, t), in float64."""
         if not hasattr(self, "coefficients_"):
             check_is_fitted(self)
-        return self._function()(read_points(self, X, reset=False))
+        points = read_points(self, X, reset=False)
+        values = self._function()(points)
+        return values if self.partition_ is None else values + self.partition_.local(points)
 
     def write_predictions(self, X: Any, path: str | os.PathLike[str], *, method: str = "predict") -> int:
         """Write predictions for data of any size to a file, chunk by chunk; returns the number of rows.
@@ -376,6 +388,8 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
             "record": dataclasses.asdict(self.record_),
         }
         arrays = pack_points(self.centers_, "centers")
+        if self.partition_ is not None:
+            arrays |= {f"partition.{name}": array for name, array in self.partition_.to_arrays().items()}
         return values, arrays | {"coefficients": self.coefficients_, "intercept": np.asarray(self.intercept_)}
 
     def _set_state(self, values: dict[str, Any], arrays: dict[str, Array]) -> None:
@@ -397,17 +411,23 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
         columns = self.coefficients_.reshape(len(self.coefficients_), -1).shape[1]
         if self.centers_.shape != (len(self.coefficients_), self.n_features_in_) or intercept.size != columns:
             raise ValueError("the centers, coefficients and intercept do not fit together")
+        leaves = {name[10:]: array for name, array in arrays.items() if name.startswith("partition.")}
+        self.partition_ = LocalFunction.from_arrays(self.kernel_, leaves, columns) if leaves else None
+        if self.partition_ is not None and self.partition_.points.shape[1] != self.n_features_in_:
+            raise ValueError("the leaves of the partition have another number of features")
 
     def _describe_parameter(self, name: str, value: Any) -> Any:
         if isinstance(value, Solver):
             return value.to_dict()
-        if isinstance(value, EarlyStopping):
+        if isinstance(value, EarlyStopping | Partition):
             return dataclasses.asdict(value)
         return super()._describe_parameter(name, value)
 
     def _read_parameter(self, name: str, value: Any) -> Any:
         if name == "solver" and isinstance(value, Mapping):
             return solver_from_dict(value)
+        if name == "partition" and isinstance(value, Mapping):
+            return Partition(**value)
         if name == "early_stopping" and isinstance(value, Mapping):
             return EarlyStopping(**value)
         return super()._read_parameter(name, value)

@@ -156,6 +156,8 @@ class Choices:
         wish = self.settings.centers
         if not isinstance(wish, str) and not callable(wish):
             return int(np.shape(wish)[0]) if np.ndim(wish) == 2 else int(wish.shape[0])
+        if self.settings.partition is not None:
+            return self.settings.partition.centers
         if not isinstance(self.settings.n_centers, str):
             return self.settings.n_centers
         itemsize = torch_dtype(points).itemsize
@@ -166,10 +168,12 @@ class Choices:
         """The centers and, if they are all the distinct rows, which of them each row is (-1: it has no weight)."""
         wish, points, weights = self.settings.centers, self.data.points, self.data.weights
         count = self._count()
-        few = self._rows == points.shape[0] <= max(2 * count, SMALL)
-        if isinstance(wish, str) and wish in center_rules.RULES and few:
+        partition = self.settings.partition
+        exact = count if partition is None else max(count, partition.leaf_rows)  # rows that one leaf may have
+        few = self._rows == points.shape[0] <= max(2 * exact, SMALL)
+        if few and (partition is not None or (isinstance(wish, str) and wish in center_rules.RULES)):
             rows, group = center_rules.distinct(points, weights)
-            if rows.shape[0] <= count:
+            if rows.shape[0] <= exact:
                 return rows, group
         checkpoint = self.checkpoint if isinstance(wish, str) or callable(wish) else None
         kept = None if checkpoint is None else checkpoint.load("centers")

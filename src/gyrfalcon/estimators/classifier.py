@@ -49,13 +49,14 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]
     class_weight : dict, "balanced" or None
         Weights of the classes, multiplied into `sample_weight`.
     kernel, length_scale, penalty, centers, n_centers, solver, fit_intercept, early_stopping, warm_start, tune, \
-checkpoint, memory_budget, device, random_state, verbose
+partition, checkpoint, memory_budget, device, random_state, verbose
         As in `KernelRegressor`.
 
     Attributes
     ----------
     classes_ : array of shape (k,)
-    kernel_, centers_, coefficients_, intercept_, penalty_, tuning_, record_, n_iter_, n_features_in_, feature_names_in_
+    kernel_, centers_, coefficients_, intercept_, penalty_, tuning_, record_, partition_, n_iter_, \
+n_features_in_, feature_names_in_
         As in `KernelRegressor`; coefficients have one column per output of the coding.
 
     Examples
@@ -89,6 +90,7 @@ checkpoint, memory_budget, device, random_state, verbose
         early_stopping: Any = False,
         warm_start: bool = False,
         tune: Any = "auto",
+        partition: Any = None,
         checkpoint: Any = None,
         memory_budget: int | None = None,
         device: Any = None,
@@ -108,6 +110,7 @@ checkpoint, memory_budget, device, random_state, verbose
         self.early_stopping = early_stopping
         self.warm_start = warm_start
         self.tune = tune
+        self.partition = partition
         self.checkpoint = checkpoint
         self.memory_budget = memory_budget
         self.device = device

@@ -17,7 +17,9 @@ from gyrfalcon.data import Points, Source
 from gyrfalcon.kernels import Kernel
 from gyrfalcon.losses import Squared
 from gyrfalcon.matrix import KernelMatrix
-from gyrfalcon.solvers import EarlyStopping, EigenPro, LeastSquares, Record, Risk, Solution, Solver, choose
+from gyrfalcon.matrix.predictor import Predictor
+from gyrfalcon.partition import LocalFunction, Partition
+from gyrfalcon.solvers import EarlyStopping, EigenPro, Exact, LeastSquares, Record, Risk, Solution, Solver, choose
 from gyrfalcon.tuning import Grid, Trace
 from gyrfalcon.tuning.rows import Data
 
@@ -25,7 +27,7 @@ from .beginning import Beginning
 from .choices import SMALL, Choices
 from .interrupts import what_was_reached
 from .monitor import Monitor
-from .predictor import Predictor
+from .partitioned import fit_leaves, rows_in_memory
 from .resuming import resume_solve
 from .targets import Coefficients, Targets
 
@@ -49,6 +51,7 @@ class Settings:
     tune: Any
     devices: list[Any] | None
     verbose: bool
+    partition: Partition | None = None
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,7 @@ class Fitted:
     record: Record
     total_weight: float
     interrupted: bool
+    local: LocalFunction | None = None
 
 
 @dataclass(frozen=True)
@@ -135,6 +139,9 @@ def fit_function(
         Makes what is told of each iteration of the solver.
     """
     Y, loss = targets.encode(y), targets.loss
+    partition = settings.partition
+    if partition is not None:
+        points = rows_in_memory(points, beginning.budget)
     total = float(points.shape[0] if weights is None else weights.sum())
     tuning: Trace | Grid | None = None
     group = None
@@ -158,18 +165,22 @@ def fit_function(
     problem = _pose(settings, kernel, points, C, Y, weights, group, penalty, targets, beginning.budget)
     if settings.solver is not None:
         solver, reason = settings.solver, ""
+    elif partition is not None and problem.K.symmetric:
+        solver, reason = Exact(), f"partition: all {problem.K.shape[0]} points are in one leaf"
     else:
         solver, reason = choose(problem)
         solver = seeded(solver, beginning.solver_seed)
     _check_options(settings, solver, targets, problem)
     validation = None if validation is None else validation.gathered()
 
-    def error(solution: Coefficients) -> float:
+    def error(solution: Coefficients, local: LocalFunction | None = None) -> float:
         assert validation is not None
         predict = Predictor(
             kernel, C, *targets.decode(solution), memory_budget=beginning.budget, devices=settings.devices
         )
-        return targets.error(predict(validation.points), validation.y, validation.weights)
+        values = predict(validation.points)
+        values = values if local is None else values + local.local(validation.points)
+        return targets.error(values, validation.y, validation.weights)
 
     with Monitor(
         solver,
@@ -181,8 +192,24 @@ def fit_function(
         solution, interrupted = _solve(problem, solver, known, monitor, beginning)
     if settings.early_stopping is not None and monitor.best is not None:
         solution = dataclasses.replace(solution, coefficients=monitor.best[0], intercept=monitor.best[1])
-    if validation is not None and not monitor.errors:  # solvers that do not iterate are judged once
-        monitor.errors.append(error((solution.coefficients, solution.intercept)))
+    found, local = (solution.coefficients, solution.intercept), None
+    if partition is not None and not problem.K.symmetric and not interrupted:
+        local, seconds = fit_leaves(
+            partition,
+            kernel,
+            points,
+            Y,
+            weights,
+            C,
+            found,
+            noise=penalty * total,
+            targets=targets,
+            budget=beginning.budget,
+        )
+        solution.record.seconds["leaves"] = seconds
+        reason = f"{reason}; {local.n_leaves} leaves are solved exactly"
+    if validation is not None and (local is not None or not monitor.errors):  # what does not iterate is judged once
+        monitor.errors.append(error(found, local))
     record = dataclasses.replace(
         solution.record,
         message=f"stopped early: {monitor.stopped}" if monitor.stopped else solution.record.message,
@@ -190,7 +217,7 @@ def fit_function(
         plan=str(problem.K.plan()),
         validation_errors=monitor.errors or solution.record.validation_errors,
     )
-    return Fitted(kernel, C, penalty, tuning, problem, solution, record, total, interrupted)
+    return Fitted(kernel, C, penalty, tuning, problem, solution, record, total, interrupted, local)
 
 
 def _check_options(settings: Settings, solver: Solver[Any], targets: Targets, problem: LeastSquares | Risk) -> None:

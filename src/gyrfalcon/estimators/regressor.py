@@ -68,6 +68,9 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
     tune : "auto", None, str, Objective, Tuning or PenaltyPath
         How what is "auto" is learned; None for not at all, the name of an objective to tune everything by it, "map" to
         learn a linear map of the inputs. On at most 4,500 rows, unless a `Tuning` says otherwise.
+    partition : Partition, optional
+        Cut the rows into leaves that are solved exactly, on top of one Nyström model of all of them, instead of taking
+        more centers. For the squared loss and rows that fit memory; see `Partition`.
     uncertainty : "auto" or bool
         Whether to keep what `predict(return_std=True)` needs, an m × m matrix. "auto" keeps it when the solver makes
         it anyway (exact and direct); True makes it with one more pass over the data.
@@ -93,6 +96,8 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
         What tuning did, step by step; None if there was none.
     record_ : Record
         What the solver did: iterations, residuals, objective, times, plan.
+    partition_ : LocalFunction or None
+        The leaves, which predictions add to Σⱼ coefficientsⱼ k(·, centersⱼ) + intercept; None if there is one only.
     n_iter_ : int
     n_features_in_ : int
     feature_names_in_ : array of shape (d,)
@@ -128,6 +133,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
         early_stopping: Any = False,
         warm_start: bool = False,
         tune: Any = "auto",
+        partition: Any = None,
         uncertainty: Any = "auto",
         checkpoint: Any = None,
         memory_budget: int | None = None,
@@ -146,6 +152,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
         self.early_stopping = early_stopping
         self.warm_start = warm_start
         self.tune = tune
+        self.partition = partition
         self.uncertainty = uncertainty
         self.checkpoint = checkpoint
         self.memory_budget = memory_budget
@@ -239,6 +246,9 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
         problem, solution = fitted.problem, fitted.solution
         if not isinstance(problem, LeastSquares) or self.uncertainty is False:
             return
+        if fitted.local is not None:
+            self._evidence = {"noise": fitted.local.noise_variance / self._targets.unit**2}
+            return
         if solution.record.solver == "exact":
             ones = np.ones((problem.K.shape[0], 1))
             self._evidence["weights"] = ones if problem.weights is None else as_numpy(problem.weights, np.float64)
@@ -270,23 +280,26 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
         mean = hand_back((values[:, 0] if flat else values).astype(self._output_type), X, names, self._output_container)
         if not return_std:
             return mean
-        variance = self._variance(X)
-        variance = variance[:, None] * self._evidence["prior"] + self._evidence["noise"]
-        deviation = (np.sqrt(variance) * self._targets.unit).astype(self._output_type)
+        deviation = np.sqrt(self._variances(X)).astype(self._output_type)
         return mean, hand_back(deviation[:, 0] if flat else deviation, X, names, self._output_container)
 
-    def _variance(self, X: Any) -> Array:
-        """Of f, in units of the prior's variance."""
+    def _variances(self, X: Any) -> Array:
+        """Of a new observation, by output."""
+        unit = self._targets.unit**2
         if not self._evidence:
             raise ValueError("return_std needs a squared loss and uncertainty=True: fit again with that")
         if self.penalty_ == 0:
             raise ValueError("return_std needs a positive penalty: it stands for the noise")
+        if self.partition_ is not None:
+            points = read_points(self, X, reset=False)
+            return np.asarray(self.partition_.variance(points) + self._evidence["noise"] * unit)
         points = as_kind(read_points(self, X, reset=False), self.centers_)
         if self._posterior is None:
             self._posterior = Posterior(*self._moments(), self.penalty_)
         K = self._function().at(points)
         # In float64: small pivots of T would magnify the rounding of float32 entries.
-        return self._posterior.variance(K.wide_block, K.prior_diagonal())
+        variance = self._posterior.variance(K.wide_block, K.prior_diagonal())
+        return np.asarray((variance[:, None] * self._evidence["prior"] + self._evidence["noise"]) * unit)
 
     def _moments(self) -> tuple[Array, Array]:
         if "moments" not in self._evidence:

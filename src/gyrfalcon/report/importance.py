@@ -72,6 +72,9 @@ def _affordable(n: int, columns: int, estimator: Any) -> tuple[int, int]:
     """How many rows to shuffle, and how often."""
     centers, features = estimator.centers_.shape
     outputs = np.asarray(estimator.coefficients_).size // max(1, centers)
+    leaves = getattr(estimator, "partition_", None)
+    if leaves is not None:  # most rows have one leaf
+        centers += leaves.points.shape[0] // leaves.n_leaves
     row = OPERATION * centers * (ENTRY + features + outputs) + VALUE * features
     most = max(0.0, (MOST_SECONDS / columns - CALL - VALUE * centers * features) / row)
     rows = min(n, MOST_ROWS)

@@ -48,6 +48,9 @@ def reproduce(evidence: Evidence, command: str | None) -> Section:
         "Centers": f"{rows_of(estimator.centers_):,}" if hasattr(estimator, "centers_") else "–",
         "Parameters": ", ".join(f"{name}={value!r}" for name, value in estimator.get_params(deep=False).items()),
     }
+    leaves = getattr(estimator, "partition_", None)
+    if leaves is not None:
+        fitted["Leaves"] = f"{leaves.n_leaves:,} of at most {estimator.partition.leaf_rows:,} rows, solved exactly"
     versions = ", ".join(f"{name} {metadata.version(name)}" for name in LIBRARIES)
     made = {
         "Versions": f"gyrfalcon {__version__}, Python {platform.python_version()}, {versions}",

@@ -11,7 +11,8 @@ import torch
 from gyrfalcon.arrays import AnyPoints, Array, as_kind, as_numpy
 from gyrfalcon.data import Points, Source
 from gyrfalcon.kernels import Kernel
-from gyrfalcon.matrix import KernelMatrix
+
+from .kernel_matrix import KernelMatrix
 
 WIDE_ROWS = 1 << 16  # rows converted to float64 together
 
