@@ -65,8 +65,8 @@ n_features_in_, feature_names_in_
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
     >>> model = gf.KernelClassifier(loss="logistic", penalty=1e-4).fit(X, y)
-    >>> round(model.score(X, y), 2)
-    0.99
+    >>> model.score(X, y) > 0.97
+    True
     >>> model.predict_proba(X[:1]).round(2)
     array([[1., 0., 0.]])
     """

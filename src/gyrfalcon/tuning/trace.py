@@ -42,7 +42,7 @@ class Candidate:
     >>> X = np.random.default_rng(0).normal(size=(200, 2))
     >>> stage = gf.KernelRegressor(random_state=0).fit(X, np.sin(X[:, 0])).tuning_.stages[0]
     >>> [candidate.kernel.split("(")[0] for candidate in stage.candidates]
-    ['Gaussian', 'Matern']
+    ['Gaussian', 'Matern', 'ProductLaplacian']
     """
 
     kernel: str
