@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from gyrfalcon.data import Source
-from gyrfalcon.estimators.data import read_points, read_weights
+from gyrfalcon.estimators.data import names_of, read_points, read_weights
 from gyrfalcon.persistence import Savable, State
 
 from .class_factors import ClassFactors
@@ -45,6 +45,7 @@ class RecursiveEstimator(StreamMixin, Savable, BaseEstimator):  # type: ignore[m
     n_seen_: int
     _memory: Memory
     _latest: tuple[Any, Array, Array]  # features, and the last single row with its design
+    _target_names: list[str] | None
     _names: list[Any] | None  # keys of dictionaries, in the order of the features
 
     # What subclasses say.
@@ -81,7 +82,7 @@ class RecursiveEstimator(StreamMixin, Savable, BaseEstimator):  # type: ignore[m
                 there = np.flatnonzero(weights)  # rows of weight zero are not there at all
                 points, targets, weights = points[there], targets[there], weights[there]
             if reset:
-                self._names = None
+                self._names, self._target_names = None, names_of(y)
                 self.n_seen_ = 0
                 self.features_ = fit_features(self.features, points, weights)
             self._take_up_blocks(points, targets, weights, reset=reset)
@@ -275,6 +276,12 @@ class RecursiveEstimator(StreamMixin, Savable, BaseEstimator):  # type: ignore[m
         tags.input_tags.sparse = takes_sparse(self.features)
         return tags
 
+    @property
+    def target_name_(self) -> str | None:
+        """The name that the targets of the first batch had, if they were one named column."""
+        check_is_fitted(self, "_memory")
+        return self._target_names[0] if self._target_names and len(self._target_names) == 1 else None
+
     # Files.
 
     def _state(self) -> State:
@@ -287,6 +294,7 @@ class RecursiveEstimator(StreamMixin, Savable, BaseEstimator):  # type: ignore[m
             "names": None if names is None else [str(name) for name in names],
             "keys": None if self._names is None else [str(name) for name in self._names],
             "features": described,
+            "target_names": self._target_names,
             "width": self._penalties_of_memory().shape[0],
         }
         return values, arrays | self._memory.arrays("memory")
@@ -299,7 +307,7 @@ class RecursiveEstimator(StreamMixin, Savable, BaseEstimator):  # type: ignore[m
         self.n_features_in_, self.n_seen_ = int(values["n_features_in"]), int(values["n_seen"])
         if values["names"] is not None:
             self.feature_names_in_ = np.array(values["names"], dtype=object)
-        self._names = values["keys"]
+        self._names, self._target_names = values["keys"], values["target_names"]
         self.features_ = load_features(values["features"], arrays)
         self.features = self.features_
         penalties = self._penalties(int(values["width"]))

@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from gyrfalcon.estimators.data import hand_back, names_of, read_points, read_targets
+from gyrfalcon.estimators.data import hand_back, read_points, read_targets
 from gyrfalcon.persistence import State
 
 from .base import RecursiveEstimator
@@ -64,7 +64,6 @@ class RecursiveRegressor(RegressorMixin, RecursiveEstimator):  # type: ignore[mi
     """
 
     _flat: bool
-    _target_names: list[str] | None
 
     def __init__(
         self,
@@ -193,14 +192,12 @@ class RecursiveRegressor(RegressorMixin, RecursiveEstimator):  # type: ignore[mi
         targets = read_targets(y, rows=rows)
         if np.abs(targets).max(initial=0.0) > 1e100:
             raise ValueError("y holds numbers larger than 1e100, whose squares overflow in sums: scale y")
-        self._latest_names = names_of(y)
         return targets
 
     def _prepare(self, targets: Array, *, reset: bool) -> int:
         outputs = 1 if targets.ndim == 1 else targets.shape[1]
-        names = self.__dict__.pop("_latest_names", None)
         if reset:
-            self._flat, self._target_names = targets.ndim == 1, names
+            self._flat = targets.ndim == 1
         elif self._memory.outputs != outputs or self._flat != (targets.ndim == 1):
             shape = "one target" if self._flat else f"{self._memory.outputs} targets"
             raise ValueError(f"y has shape {targets.shape}, but the model was fitted with {shape} for each row")
@@ -217,11 +214,11 @@ class RecursiveRegressor(RegressorMixin, RecursiveEstimator):  # type: ignore[mi
 
     def _state(self) -> State:
         values, arrays = super()._state()
-        return values | {"flat": self._flat, "target_names": self._target_names}, arrays
+        return values | {"flat": self._flat}, arrays
 
     def _set_state(self, values: dict[str, Any], arrays: dict[str, Array]) -> None:
         super()._set_state(values, arrays)
-        self._flat, self._target_names = bool(values["flat"]), values["target_names"]
+        self._flat = bool(values["flat"])
         if self._flat and self._memory.outputs != 1:
             raise ValueError("a model of one target has one output")
 
