@@ -7,9 +7,10 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from gyrfalcon.estimators.data import hand_back, read_points, read_targets
+from gyrfalcon.matrix.native_engine import core
 from gyrfalcon.persistence import State
 
-from .base import RecursiveEstimator
+from .base import LARGEST, RecursiveEstimator
 from .factor import Factor
 
 Array = np.ndarray[Any, Any]
@@ -64,6 +65,7 @@ class RecursiveRegressor(RegressorMixin, RecursiveEstimator):  # type: ignore[mi
     """
 
     _flat: bool
+    _slots: tuple[Array, list[Array]] | None = None  # rows that wait, and the places of the features in them
 
     def __init__(
         self,
@@ -101,6 +103,30 @@ class RecursiveRegressor(RegressorMixin, RecursiveEstimator):  # type: ignore[mi
         sample_weight : array of shape (n,), optional
         """
         return self._learn(X, y, sample_weight, reset=not hasattr(self, "_memory"))
+
+    def learn_one(self, x: Any, y: Any) -> None:
+        if not self._learn_quickly(x, y):
+            super().learn_one(x, y)
+
+    learn_one.__doc__ = RecursiveEstimator.learn_one.__doc__
+
+    def _learn_quickly(self, x: Any, y: Any) -> bool:
+        """Learn from a dictionary of plain features, whose numbers go straight to where rows wait to be taken up."""
+        memory = self.__dict__.get("_memory")
+        if type(memory) is not Factor or type(x) is not dict or self._names is None or core is None:
+            return False
+        if self.features_ is not None or self.forgetting != 1.0 or not self._flat:
+            return False
+        if self._slots is None or self._slots[0] is not memory.pending:
+            memory.pending[:, : int(self.fit_intercept)] = 1.0
+            self._slots = memory.pending, [row[int(self.fit_intercept) : -1] for row in memory.pending]
+        place = memory.slot
+        if not (core.read_row(x, self._names, self._slots[1][place], LARGEST) and -LARGEST <= y <= LARGEST):
+            return False  # the longer way says what is wrong
+        memory.pending[place, -1] = y
+        memory.push()
+        self.n_seen_ += 1
+        return True
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Predicted targets, as the kind of X; with `return_std` also the standard deviation of a new observation.
