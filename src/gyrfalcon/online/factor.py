@@ -16,7 +16,7 @@ Array = np.ndarray[Any, Any]
 
 PENDING_ROWS = 8  # single rows that wait to be taken up together, which takes half the time of one after the other
 VECTOR = 8  # numbers that the widest instructions take at once
-BLOCK_ROWS = 96  # from so many rows on LAPACK's blocked QR is faster than rotations, see `python -m benchmarks online`
+BLOCK_ROWS = 512  # from which on LAPACK's blocked QR is faster than reflections, by `python -m benchmarks online`
 LAPACK_BLOCK = 64  # columns that LAPACK transforms together
 LEAST_PENALTY = 0.25  # share of the penalty that the factor holds at least: what is missing is added when it is solved
 CG_TOLERANCE = 1e-16
@@ -37,7 +37,7 @@ class Factor:
     """The upper triangular R and the rotated targets Z with R'R = Σ wᵢ xᵢxᵢ' + diag(penalties), R'Z = Σ wᵢ xᵢyᵢ'.
 
     It is the triangular factor of the stacked rows, so that solving R W = Z is as accurate as a QR decomposition of all
-    of them. What the rotations leave over of the targets is the sum of squared residuals, penalty included.
+    of them. What the reflections leave over of the targets is the sum of squared residuals, penalty included.
 
     Parameters
     ----------
@@ -209,7 +209,7 @@ class Factor:
                 assert info == 0
                 self.Z[:] = Z
                 self.leftover[:] += np.square(rest).sum(0)
-        signs = np.where(np.diag(R) < 0, -1.0, 1.0)[:, None]  # positive diagonals, as the rotations have them
+        signs = np.where(np.diag(R) < 0, -1.0, 1.0)[:, None]  # positive diagonals, as the reflections have them
         self.R[:] = np.triu(R) * signs
         self.Z[:] *= signs
         self._changed()
