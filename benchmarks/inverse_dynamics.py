@@ -6,6 +6,7 @@ the folder in $GYRFALCON_DATA.
 
 from __future__ import annotations
 
+import itertools
 import os
 from importlib.util import find_spec
 from pathlib import Path
@@ -27,6 +28,7 @@ BLOCK = 20
 FIRST, LAST = 100, 200  # blocks that count as the beginning and the end
 SLOW = (0.05, 0.15)  # velocities below which friction is gradual, and penalties: chosen on frames of the training
 PENALTIES = (0.03, 0.1)
+LENGTH_SCALES = ((3.0, 3.0, 8.0, 1.5), (6.0, 6.0, 6.0, 6.0))
 
 
 def run(quick: bool) -> None:
@@ -71,24 +73,19 @@ def _torques(arm: RigidBody, q: Array, dq: Array, ddq: Array, seed: int) -> Arra
     return rigid + stribeck + ripple + 0.05 * np.random.default_rng(seed).normal(size=q.shape)
 
 
-def _features(count: int, slow: float) -> MotionFeatures:
-    return MotionFeatures(count, slow=slow, random_state=0)
-
-
 def _chosen(regressor: Any, frames: Frames, held_out: Array, count: int) -> tuple[MotionFeatures, float]:
     """Features and their penalty, by the error on frames of the training that are held out."""
     best: tuple[float, Any] = (np.inf, None)
     scale = frames[3].std(0)
-    for slow in SLOW:
-        features = _features(count, slow)
-        for penalty in PENALTIES:
-            model = InverseDynamics(regressor, features, residual_penalty=penalty)
-            model.fit(*(part[~held_out] for part in frames))
-            gap = model.predict(*(part[held_out] for part in frames[:3])) - frames[3][held_out]
-            best = min(best, (float(np.mean(np.square(gap / scale))), (slow, penalty)))
-    slow, penalty = best[1]
-    print(f"{'':>15}  chosen on the training frames: slow={slow}, penalty={penalty}")
-    return _features(count, slow), penalty
+    for slow, penalty, length_scale in itertools.product(SLOW, PENALTIES, LENGTH_SCALES):
+        features = MotionFeatures(count, slow=slow, length_scale=length_scale, random_state=0)
+        model = InverseDynamics(regressor, features, residual_penalty=penalty)
+        model.fit(*(part[~held_out] for part in frames))
+        gap = model.predict(*(part[held_out] for part in frames[:3])) - frames[3][held_out]
+        best = min(best, (float(np.mean(np.square(gap / scale))), (slow, penalty, length_scale)))
+    slow, penalty, length_scale = best[1]
+    print(f"{'':>15}  chosen on the training frames: {slow=}, {penalty=}, {length_scale=}", flush=True)
+    return MotionFeatures(count, slow=slow, length_scale=length_scale, random_state=0), penalty
 
 
 def _noiseless() -> dict[str, Any]:

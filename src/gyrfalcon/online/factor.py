@@ -12,6 +12,8 @@ from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from gyrfalcon.matrix.native_engine import core
 
+from .missing_penalty import with_missing_penalty
+
 Array = np.ndarray[Any, Any]
 
 PENDING_ROWS = 8  # single rows that wait to be taken up together, which takes half the time of one after the other
@@ -19,8 +21,6 @@ VECTOR = 8  # numbers that the widest instructions take at once
 BLOCK_ROWS = 512  # from which on LAPACK's blocked QR is faster than reflections, by `python -m benchmarks online`
 LAPACK_BLOCK = 64  # columns that LAPACK transforms together
 LEAST_PENALTY = 0.25  # share of the penalty that the factor holds at least: what is missing is added when it is solved
-CG_TOLERANCE = 1e-16
-MOST_CG_STEPS = 60  # the matrix has eigenvalues between 1 and 4: half of them suffice for the last digit
 
 
 def whole_vectors(columns: int) -> int:
@@ -324,28 +324,7 @@ class Factor:
         return np.asarray(np.maximum(found, 0.0))
 
     def _with_whole_penalty(self, B: Array) -> Array:
-        """(I + R⁻ᵀ diag(missing penalties) R⁻¹)⁻¹ B by conjugate gradients."""
-        missing = (1.0 - self.held) * self.penalties[:, None]
-
-        def product(P: Array) -> Array:
-            inner = missing * solve_triangular(self.R, P, check_finite=False)
-            return np.asarray(P + solve_triangular(self.R, inner, trans="T", check_finite=False))
-
-        U = B.copy()
-        residual = B - product(U)
-        direction, square = residual.copy(), np.square(residual).sum(0)
-        least = CG_TOLERANCE**2 * np.square(B).sum(0)
-        for _ in range(MOST_CG_STEPS):
-            active = square > least
-            if not active.any():
-                break
-            image = product(direction)
-            step = np.where(active, square / np.where(active, (direction * image).sum(0), 1.0), 0.0)
-            U += step * direction
-            residual -= step * image
-            before, square = square, np.square(residual).sum(0)
-            direction = residual + np.where(active, square / np.where(active, before, 1.0), 0.0) * direction
-        return U
+        return with_missing_penalty(self.R, (1.0 - self.held) * self.penalties, B)
 
     # Files.
 

@@ -113,7 +113,7 @@ class RecursiveRegressor(RegressorMixin, RecursiveEstimator):  # type: ignore[mi
     def _learn_quickly(self, x: Any, y: Any) -> bool:
         """Learn from a dictionary of plain features, whose numbers go straight to where rows wait to be taken up."""
         memory = self.__dict__.get("_memory")
-        if type(memory) is not Factor or type(x) is not dict or self._names is None or core is None:
+        if type(memory) is not Factor or type(x) is not dict or self._keys is None or core is None:
             return False
         if self.features_ is not None or self.forgetting != 1.0 or not self._flat:
             return False
@@ -121,7 +121,7 @@ class RecursiveRegressor(RegressorMixin, RecursiveEstimator):  # type: ignore[mi
             memory.pending[:, : int(self.fit_intercept)] = 1.0
             self._slots = memory.pending, [row[int(self.fit_intercept) : -1] for row in memory.pending]
         place = memory.slot
-        if not (core.read_row(x, self._names, self._slots[1][place], LARGEST) and -LARGEST <= y <= LARGEST):
+        if not (core.read_row(x, self._keys, self._slots[1][place], LARGEST) and -LARGEST <= y <= LARGEST):
             return False  # the longer way says what is wrong
         memory.pending[place, -1] = y
         memory.push()
@@ -208,11 +208,12 @@ class RecursiveRegressor(RegressorMixin, RecursiveEstimator):  # type: ignore[mi
     def _by_output(self, values: Array) -> Array:
         return values[:, 0] if self._flat else values
 
-    def _handed_back(self, values: Array, X: Any) -> Any:
-        outputs = values.shape[1]
+    def _names(self, outputs: int) -> list[str]:
         given = self._target_names
-        names = given if given and len(given) == outputs else [f"y{i}" if outputs > 1 else "y" for i in range(outputs)]
-        return hand_back(values[:, 0] if self._flat else values, X, names, None)
+        return given if given and len(given) == outputs else [f"y{i}" if outputs > 1 else "y" for i in range(outputs)]
+
+    def _handed_back(self, values: Array, X: Any) -> Any:
+        return hand_back(values[:, 0] if self._flat else values, X, self._names(values.shape[1]), None)
 
     def _read_y(self, y: Any, rows: int) -> Array:
         targets = read_targets(y, rows=rows)

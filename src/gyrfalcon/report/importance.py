@@ -70,8 +70,9 @@ def importance(estimator: Any, points: Any, columns: Sequence[str], y: Array) ->
 
 def _affordable(n: int, columns: int, estimator: Any) -> tuple[int, int]:
     """How many rows to shuffle, and how often."""
-    centers, features = estimator.centers_.shape
-    outputs = np.asarray(estimator.coefficients_).size // max(1, centers)
+    coefficients = np.asarray(estimator.coefficients_)
+    centers, features = len(coefficients), estimator.n_features_in_
+    outputs = coefficients.size // max(1, centers)
     row = OPERATION * centers * (ENTRY + features + outputs) + VALUE * features
     most = max(0.0, (MOST_SECONDS / columns - CALL - VALUE * centers * features) / row)
     rows = min(n, MOST_ROWS)
