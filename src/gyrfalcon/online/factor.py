@@ -10,7 +10,7 @@ import numpy as np
 from scipy.linalg import lapack, solve_triangular
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
-from gyrfalcon.matrix.native_engine import core
+from gyrfalcon.native import core
 
 from .missing_penalty import with_missing_penalty
 

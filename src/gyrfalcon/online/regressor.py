@@ -7,7 +7,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from gyrfalcon.estimators.data import hand_back, read_points, read_targets
-from gyrfalcon.matrix.native_engine import core
+from gyrfalcon.native import core
 from gyrfalcon.persistence import State
 
 from .base import LARGEST, RecursiveEstimator
