@@ -3,8 +3,6 @@
 import numpy as np
 from look import BLUE, GRAY, ORANGE, QUICK, save
 from matplotlib import pyplot
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 import gyrfalcon as gf
 
@@ -32,7 +30,7 @@ def frames(count, center, seed):
 
 
 def residual():
-    return make_pipeline(StandardScaler(), gf.RandomFeatures(n_features=500, length_scale=2.0, random_state=0))
+    return gf.dynamics.MotionFeatures(500, slow=0.2, random_state=0)
 
 
 models = {

@@ -10,8 +10,8 @@
 #include <limits>
 #include <stdexcept>
 #include <string>
-#include <string_view>
 
+#include "buffer.hpp"
 #include "core.hpp"
 #include "tile.hpp"
 
@@ -20,66 +20,82 @@ namespace {
 
 using std::size_t;
 
-constexpr size_t rows_together = 8;  // rows that are rotated into one row of R while it is in the first-level cache
-constexpr double tiny_square = 0x1p-900, huge_square = 0x1p+900;  // beyond, squares would lose digits
+constexpr double tiny_square = 0x1p-600, huge_square = 0x1p+600;  // beyond, products of three would lose digits
+constexpr size_t widest_vector = 8;                               // doubles
 
-// a = c a + s x, x = c x - s a
-[[gnu::always_inline]] inline void rotate_body(size_t count, double c, double s, double* __restrict a,
-                                               double* __restrict x) {
-    for (size_t k = 0; k < count; ++k) {
-        const double old = a[k], row = x[k];
-        a[k] = c * old + s * row;
-        x[k] = c * row - s * old;
+// The reflection that takes the column (top, tail), where top is not negative, to (length, 0); the length replaces `top`.
+// The head is top - length, written so that nothing cancels.
+bool reflection_of(double& top, const double* x, size_t stride, size_t rows, Reflection<double>& found) {
+    double square = 0, largest = std::abs(top);
+    for (size_t r = 0; r < rows; ++r) {
+        found.tail[r] = x[r * stride];
+        square += found.tail[r] * found.tail[r];
+        largest = std::max(largest, std::abs(found.tail[r]));
     }
+    double unit = 1, alpha = top;
+    if (!(square > tiny_square && square + alpha * alpha < huge_square)) {
+        square = 0;
+        for (size_t r = 0; r < rows; ++r) square += found.tail[r] != 0;
+        if (square == 0) return false;
+        unit = largest;
+        alpha /= unit;
+        square = 0;
+        for (size_t r = 0; r < rows; ++r) {
+            found.tail[r] /= unit;
+            square += found.tail[r] * found.tail[r];
+        }
+        if (square < tiny_square) return false;  // below all digits of the top
+    }
+    const double length = std::sqrt(alpha * alpha + square);
+    found.head = -square / (alpha + length);
+    found.scale = (alpha + length) / (length * square);  // 2 / ‖v‖²
+    top = unit * length;
+    return true;
 }
 
-void rotate_baseline(size_t count, double c, double s, double* a, double* x) { rotate_body(count, c, s, a, x); }
-#if defined(GYRFALCON_X86)
-[[gnu::target("avx2,fma")]] void rotate_avx2(size_t count, double c, double s, double* a, double* x) {
-    rotate_body(count, c, s, a, x);
-}
-[[gnu::target("avx512f,avx512dq,fma,prefer-vector-width=512")]] void rotate_avx512(size_t count, double c, double s, double* a,
-                                                         double* x) {
-    rotate_body(count, c, s, a, x);
-}
-#endif
-
-using Rotate = void(size_t, double, double, double*, double*);
-
-Rotate* chosen_rotation() {
-#if defined(GYRFALCON_X86)
-    const std::string_view name = chosen_instruction_set<double>().name;
-    if (name == "avx512") return rotate_avx512;
-    if (name == "avx2") return rotate_avx2;
-#endif
-    return rotate_baseline;
+// Applies a reflection to one column.
+void reflect_entry(const Reflection<double>& reflection, double& a, double* x, size_t stride, size_t rows) {
+    double sum = reflection.head * a;
+    for (size_t r = 0; r < rows; ++r) sum += reflection.tail[r] * x[r * stride];
+    sum *= reflection.scale;
+    a -= reflection.head * sum;
+    for (size_t r = 0; r < rows; ++r) x[r * stride] -= reflection.tail[r] * sum;
 }
 
-double length(double a, double b) {
-    const double square = a * a + b * b;
-    return square > tiny_square && square < huge_square ? std::sqrt(square) : std::hypot(a, b);
+// A few rows x, aligned and padded, into a table that has room for whole vectors.
+void take_up_some(const Triangle& triangle, double* x, size_t stride, size_t rows) {
+    const auto reflect = chosen_instruction_set<double>().reflect;
+    const size_t columns = triangle.width + triangle.outputs;
+    for (size_t i = 0; i < triangle.width; i += 2) {
+        double *const a = triangle.data + i * triangle.stride, *const b = a + triangle.stride;
+        Reflection<double> pair[2];
+        const bool second = i + 1 < triangle.width;
+        const bool turns = reflection_of(a[i], x + i, stride, rows, pair[0]);
+        if (turns && second) reflect_entry(pair[0], a[i + 1], x + i + 1, stride, rows);
+        if (second && reflection_of(b[i + 1], x + i + 1, stride, rows, pair[1])) {
+            if (turns)
+                reflect(i + 2, columns, pair, 2, rows, a, triangle.stride, x, stride);
+            else
+                reflect(i + 2, columns, pair + 1, 1, rows, b, 0, x, stride);
+        } else if (turns) {
+            reflect(i + 1 + second, columns, pair, 1, rows, a, 0, x, stride);
+        }
+    }
 }
 
 }  // namespace
 
 void take_up(const Triangle& triangle, const Rows& rows, double* leftover) {
-    static Rotate* const rotate = chosen_rotation();
-    const size_t columns = triangle.width + triangle.outputs;
-    for (size_t first = 0; first < rows.count; first += rows_together) {
-        const size_t last = std::min(rows.count, first + rows_together);
-        for (size_t i = 0; i < triangle.width; ++i) {
-            double* const a = triangle.data + i * triangle.stride;
-            for (size_t r = first; r < last; ++r) {
-                double* const x = rows.data + r * columns;
-                if (x[i] == 0) continue;
-                const double norm = length(a[i], x[i]), c = a[i] / norm, s = x[i] / norm;
-                a[i] = norm;
-                rotate(columns - i - 1, c, s, a + i + 1, x + i + 1);
-            }
-        }
-        for (size_t r = first; r < last; ++r)
+    const size_t columns = triangle.width + triangle.outputs, stride = skewed<double>(columns, widest_vector);
+    Buffer<double> scratch(rows_reflected * stride);
+    double* const x = scratch.data();
+    for (size_t start = 0; start < rows.count; start += rows_reflected) {
+        const size_t count = std::min(rows.count - start, rows_reflected);
+        for (size_t r = 0; r < count; ++r) std::copy_n(rows.data + (start + r) * columns, columns, x + r * stride);
+        take_up_some(triangle, x, stride, count);
+        for (size_t r = 0; r < count; ++r)
             for (size_t k = 0; k < triangle.outputs; ++k) {
-                const double rest = rows.data[r * columns + triangle.width + k];
+                const double rest = x[r * stride + triangle.width + k];
                 leftover[k] += rest * rest;
             }
     }
@@ -109,13 +125,51 @@ void require(bool condition, const char* message) {
     if (!condition) throw std::invalid_argument(message);
 }
 
-Triangle checked_triangle(const Table& table) {
+bool same_text(PyObject* a, PyObject* b) {
+    return a == b || (PyUnicode_CheckExact(a) && PyUnicode_CheckExact(b) && PyUnicode_Compare(a, b) == 0);
+}
+
+// The numbers of a dictionary in the order of names, not looked up while its keys have that order too. False if it has
+// other names, or numbers that are too large or none.
+bool read_row(nb::dict row, nb::list names, const nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>& out,
+              double largest) {
+    const Py_ssize_t count = PyList_Size(names.ptr());
+    require(static_cast<size_t>(count) == out.shape(0), "out: needs one entry per name");
+    if (PyDict_Size(row.ptr()) != count) return false;
+    double* const values = out.data();
+    Py_ssize_t position = 0;
+    PyObject *key = nullptr, *value = nullptr;
+    nb::ft_object_guard guard(row);
+    for (Py_ssize_t i = 0; i < count; ++i) {
+        PyObject* const name = PyList_GET_ITEM(names.ptr(), i);
+        if (position < 0 || !PyDict_Next(row.ptr(), &position, &key, &value) || !same_text(key, name)) {
+            position = -1;  // another order: look up from here on
+            value = PyDict_GetItemWithError(row.ptr(), name);
+            if (value == nullptr) {
+                if (PyErr_Occurred()) throw nb::python_error();
+                return false;
+            }
+        }
+        if (PyFloat_CheckExact(value)) {
+            values[i] = PyFloat_AS_DOUBLE(value);
+        } else {
+            values[i] = PyFloat_AsDouble(value);
+            if (values[i] == -1.0 && PyErr_Occurred()) throw nb::python_error();
+        }
+    }
+    bool fine = true;
+    for (Py_ssize_t i = 0; i < count; ++i) fine &= std::abs(values[i]) <= largest;
+    return fine;
+}
+
+Triangle checked_triangle(const Table& table, size_t outputs) {
     const size_t width = table.shape(0), columns = table.shape(1);
-    require(columns >= width, "table: needs at least as many columns as rows");
+    require(columns >= width && columns - width >= outputs, "table: needs a column for each of its rows and outputs");
     require(width == 0 || columns <= 1 || table.stride(1) == 1, "table: the numbers of a row must stand side by side");
     require(width <= 1 || (table.stride(0) > 0 && static_cast<size_t>(table.stride(0)) >= columns),
             "table: its rows must not overlap");
-    return {table.data(), width, columns - width, static_cast<size_t>(std::max<std::ptrdiff_t>(table.stride(0), 0))};
+    const size_t stride = static_cast<size_t>(std::max<std::ptrdiff_t>(table.stride(0), 0));
+    return {table.data(), width, outputs, stride, columns};
 }
 
 Rows checked_rows(const Contiguous& rows, const Triangle& triangle) {
@@ -124,16 +178,20 @@ Rows checked_rows(const Contiguous& rows, const Triangle& triangle) {
 }
 
 void take_up_checked(const Table& table, const Contiguous& rows, const Contiguous& leftover) {
-    const Triangle triangle = checked_triangle(table);
+    const Triangle triangle = checked_triangle(table, leftover.shape(1));
     const Rows checked = checked_rows(rows, triangle);
-    require(leftover.shape(0) == 1 && leftover.shape(1) == triangle.outputs, "leftover: needs one entry per output");
+    require(leftover.shape(0) == 1, "leftover: needs one row");
+    require(triangle.room >= round_up(triangle.width + triangle.outputs, widest_vector),
+            "table: needs room for whole vectors of eight numbers in each row");
     double* const rest = leftover.data();
     nb::gil_scoped_release release;
     take_up(triangle, checked, rest);
 }
 
 void project_checked(const Table& table, const Contiguous& rows) {
-    const Triangle triangle = checked_triangle(table);
+    const size_t width = table.shape(0);
+    require(rows.shape(1) >= width, "rows: needs as many columns as the table");
+    const Triangle triangle = checked_triangle(table, rows.shape(1) - width);
     const Rows checked = checked_rows(rows, triangle);
     nb::gil_scoped_release release;
     project(triangle, checked);
@@ -145,6 +203,7 @@ void bind_recursive(nb::module_& module) {
     // Never converted: a copy would be changed and lost.
     module.def("take_up", &take_up_checked, nb::arg("table").noconvert(), nb::arg("rows").noconvert(),
                nb::arg("leftover").noconvert());
+    module.def("read_row", &read_row, nb::arg("row"), nb::arg("names"), nb::arg("out").noconvert(), nb::arg("largest"));
     module.def("project", &project_checked, nb::arg("table").noconvert(), nb::arg("rows").noconvert());
 }
 

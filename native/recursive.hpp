@@ -6,10 +6,11 @@
 namespace gyrfalcon {
 
 // A row-major table [R Z] of `width` rows: R is upper triangular of order `width`, Z has `outputs` columns. What stands
-// below the diagonal is neither read nor written. Consecutive rows are `stride` numbers apart.
+// below the diagonal does not matter and is not changed. Consecutive rows are `stride` numbers apart, and each has `room`
+// numbers of its own; those after Z are zero.
 struct Triangle {
     double* data;
-    std::size_t width, outputs, stride;
+    std::size_t width, outputs, stride, room;
 };
 
 // Rows [x y], row-major and contiguous, each of width + outputs numbers.
@@ -18,8 +19,8 @@ struct Rows {
     std::size_t count;
 };
 
-// Rotates the rows into the table, so that [R Z] becomes the factor of [R Z] stacked on the rows. The squares of what
-// is left of each y are added to `leftover`, one number per output. The rows are overwritten.
+// Reflects the rows into the table, so that [R Z] becomes the factor of [R Z] stacked on the rows. The squares of what
+// is left of each y are added to `leftover`, one number per output. Rows of the table have room for whole vectors.
 void take_up(const Triangle& triangle, const Rows& rows, double* leftover);
 
 // Replaces each row [x y] by [v y - v'Z] with R'v = x. A zero on the diagonal of R stands for a coordinate that nothing

@@ -9,6 +9,7 @@
 #include "distances.hpp"
 #include "hadamard.hpp"
 #include "profiles.hpp"
+#include "reflections.hpp"
 
 namespace {
 
@@ -196,7 +197,7 @@ constexpr InstructionSet<T> table = {GYRFALCON_ISA_NAME, rows_in_registers, pane
                                      multiply_transposed<T, T>, multiply_transposed<T, double>,
                                      fill<T, Argument::squared_distance>, fill<T, Argument::absolute_distance>,
                                      fill<T, Argument::inner_product>, fill_noting<T>, apply_slope<T>, add_gaps<T>,
-                                     add_scaled<T>, waves<T>, exponential<T>};
+                                     add_scaled<T>, reflect<T>, waves<T>, exponential<T>};
 
 }  // namespace
 

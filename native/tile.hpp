@@ -18,6 +18,15 @@ struct PackedLeaf {
     const T *c, *c_norm;
 };
 
+constexpr std::size_t rows_reflected = 8;  // rows that are reflected at once, in registers
+
+// The direction (head, tail) of a reflection I - scale v v'.
+template <class T>
+struct Reflection {
+    T head, scale;
+    T tail[rows_reflected];
+};
+
 template <class T>
 struct InstructionSet {
     const char* name;
@@ -58,6 +67,10 @@ struct InstructionSet {
                      std::size_t tile_stride, const bool* near, std::size_t near_stride, double* in_centers,
                      double* in_scales, T* row_sums);
     void (*add_scaled)(std::size_t count, T factor, const T* x, T* y);  // y = y + factor x, at any address
+    // one or two reflections of columns [first, columns), each of a row `a` and up to `rows_reflected` rows x, in whole
+    // vectors: all have room for them, the rows x are aligned, and what stands there before `first` changes too
+    void (*reflect)(std::size_t first, std::size_t columns, const Reflection<T>*, std::size_t steps, std::size_t rows,
+                    T* a, std::size_t a_stride, T* x, std::size_t stride);
     // the waves of one block of structured frequencies at one point, which is overwritten; see WaveRequest
     void (*waves)(T* x, const T* signs, const T* radii, std::size_t length, T first, T* out);
     void (*exponential)(T* x, std::size_t count);  // x = 2^-x, x >= 0, count a multiple of 64

@@ -18,6 +18,7 @@ import gyrfalcon as gf
 from gyrfalcon.cli.budget import estimator_for
 from gyrfalcon.cli.demo import homes
 from gyrfalcon.cli.options import seconds
+from gyrfalcon.tables.files import read_table
 
 
 def test_fit_predict_evaluate_info(folder, gyrfalcon, tmp_path):
@@ -305,3 +306,55 @@ def test_as_a_process(folder):
     failed = subprocess.run(command, capture_output=True, text=True)
     assert (failed.returncode, failed.stdout, len(failed.stderr.splitlines())) == (1, "", 1)
     assert failed.stderr.startswith("error: ")
+
+
+@pytest.mark.parametrize(("target", "other"), [("price", "kind"), ("kind", "price")])
+def test_update_learns_from_more_rows(folder, gyrfalcon, tmp_path, target, other):
+    model = tmp_path / "m.safetensors"
+    line = f"fit {folder}/homes.csv --target {target} --drop {other} --updatable --test-fraction 0 --json --out"
+    assert gyrfalcon(line, model).code == 0
+    expected = gf.load(model)
+    done = gyrfalcon(f"update {model} {folder}/new_homes.csv --json")
+    assert done.code == 0, done.err
+    assert (done.result["rows"], done.result["rows_so_far"], done.result["new_classes"]) == (40, 200, [])
+    more = read_table(folder / "new_homes.csv")
+    evaluated = expected.evaluate(more)
+    first = "rmse" if target == "price" else "accuracy"
+    assert done.result["before"][first] == pytest.approx(evaluated[first])
+    expected.partial_fit(more)
+    found = gf.load(model)
+    np.testing.assert_allclose(found.estimator_.coefficients_, expected.estimator_.coefficients_, rtol=1e-9)
+    assert "written" in gyrfalcon(f"update {model} {folder}/new_homes.csv --out", tmp_path / "again.safetensors").out
+    assert gf.load(model).estimator_.moments_.count == 200
+
+
+def test_update_of_a_recursive_model(gyrfalcon, tmp_path):
+    random = np.random.default_rng(0)
+    frame = pd.DataFrame(random.normal(size=(60, 3)), columns=list("abc"))
+    frame["t"] = frame["a"] - 2 * frame["c"]
+    frame[30:].to_csv(tmp_path / "more.csv", index=False)
+    model = gf.online.RecursiveRegressor().fit(frame[:30][list("abc")], frame[:30]["t"])
+    model.save(tmp_path / "m.safetensors")
+    done = gyrfalcon(f"update {tmp_path}/m.safetensors {tmp_path}/more.csv --json")
+    assert done.code == 0, done.err
+    assert done.result["rows_so_far"] == 60
+    model.partial_fit(frame[30:][list("abc")], frame[30:]["t"])
+    np.testing.assert_allclose(gf.load(tmp_path / "m.safetensors").coefficients_, model.coefficients_, rtol=1e-9)
+    labels = gf.online.RecursiveClassifier().fit(frame[:30][list("abc")].to_numpy(), np.repeat(["u", "v"], 15))
+    labels.save(tmp_path / "labels.safetensors")
+    assert "name it with --target" in gyrfalcon(f"update {tmp_path}/labels.safetensors {tmp_path}/more.csv").err
+    frame["t"] = np.where(frame["t"] > 0, "u", "w")
+    frame.to_csv(tmp_path / "more.csv", index=False)
+    done = gyrfalcon(f"update {tmp_path}/labels.safetensors {tmp_path}/more.csv --target t --json")
+    assert done.code == 0, done.err
+    assert (done.result["new_classes"], done.result["before"]) == (["w"], None)
+
+
+def test_update_refuses_models_that_keep_nothing(folder, gyrfalcon):
+    before = (folder / "price.safetensors").read_bytes()
+    done = gyrfalcon(f"update {folder}/price.safetensors {folder}/new_homes.csv")
+    assert done.code == 1
+    assert "fit it again with --updatable" in done.err
+    done = gyrfalcon(f"update {folder}/price.safetensors {folder}/new_homes.csv --target kind")
+    assert "is another column than 'price'" in done.err
+    assert (folder / "price.safetensors").read_bytes() == before

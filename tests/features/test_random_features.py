@@ -170,3 +170,18 @@ def test_structured_frequencies_take_little_memory():
 def test_bad_arguments_are_named(settings, named):
     with pytest.raises(ValueError, match=named):
         gf.RandomFeatures(**settings).fit(points())
+
+
+@pytest.mark.parametrize("sampling", ["orthogonal", "fourier"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("D", [40, 41])
+def test_a_few_rows_have_the_features_of_many(sampling, dtype, D):
+    X = np.random.default_rng(0).normal(size=(50, 4)).astype(dtype)
+    features = gf.RandomFeatures("matern", D, sampling=sampling, random_state=0).fit(X)
+    Z, few = features.transform(X), features.transform(X[:3])
+    assert few.dtype == dtype
+    np.testing.assert_allclose(few, Z[:3], atol=1e-13 if dtype == np.float64 else 1e-5)
+    features.fit(2 * X)  # other frequencies
+    np.testing.assert_allclose(
+        features.transform(X[:3]), features.transform(X)[:3], atol=1e-13 if dtype == np.float64 else 1e-5
+    )

@@ -210,3 +210,20 @@ def test_triangles_in_a_file_solve_what_those_in_memory_do(solver):
         solution = gf.solvers.solve(problem, settings.get(solver, solver))
         found.append((K @ solution.coefficients + solution.intercept).numpy())
     np.testing.assert_allclose(found[1], found[0], rtol=1e-8)
+
+
+def test_widened_keeps_what_is_known_and_borders_the_triangle():
+    X, C, Y, w = data()
+    more = X[100:104]
+    moments = Moments.of(gf.KernelMatrix(KERNEL, X, C), Y, w)
+    wide = moments.widened(gf.KernelMatrix(KERNEL, np.vstack([C, more]), np.vstack([C, more])))
+    gram = oracle.dense(KERNEL, np.vstack([C, more]), np.vstack([C, more]))
+    T = np.triu(wide.whitening.T)
+    np.testing.assert_allclose(T.T @ T, gram + moments.whitening.jitter * np.eye(len(gram)), atol=1e-12)
+    np.testing.assert_array_equal(wide.leading(len(C)).second, moments.second)
+    assert not wide.second[len(C) :].any()
+    rows = gf.KernelMatrix(KERNEL, X[:50], np.vstack([C, more]))
+    both = wide + Moments.of(rows, Y[:50], whitening=wide.whitening)
+    assert both.count == 250
+    with pytest.raises(ValueError, match="explicit map"):
+        Whitening(None, 3, 0.0, 1.0, 0.0).widened(rows)

@@ -35,18 +35,19 @@ def estimator_for(
     dtype: str = "float64",
     storage: str = "memory",
     objective: str = "auto",
+    updatable: bool = False,
 ) -> KernelEstimator:
     """The estimator whose tuning ends in time and whose planned fit takes no longer than the rest of the time.
 
     Classification uses the logistic loss if there is time for it, and the squared loss otherwise. The number of centers
-    is halved until the planned time is short enough.
+    is halved until the planned time is short enough. Models that are to be updated have the squared loss.
     """
     outputs = 1 if task == TASKS[0] or classes == 2 else classes
     tuning = gf.tuning.Tuning(
         objective, seconds=TUNING * seconds, rows="auto" if seconds >= SHORT else min(rows, SHORT_ROWS)
     )
-    given: dict[str, Any] = {"tune": tuning, "random_state": seed}
-    losses = ["squared"] if task == TASKS[0] else ["logistic", "squared"]
+    given: dict[str, Any] = {"tune": tuning, "random_state": seed, "updatable": updatable}
+    losses = ["squared"] if task == TASKS[0] or updatable else ["logistic", "squared"]
     if rows * outputs <= QUICK:
         return _estimator(task, losses[0], given | ({"uncertainty": True} if task == TASKS[0] else {}))
     itemsize = np.dtype(dtype).itemsize

@@ -53,6 +53,10 @@ def command(
     categorical: Categorical = None,
     drop: Drop = None,
     stream: Stream = None,
+    updatable: Annotated[
+        bool,
+        typer.Option("--updatable", help="Keep what `gyrfalcon update` adds rows to. Classes are coded by squares."),
+    ] = False,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
@@ -66,7 +70,17 @@ def command(
     if report is not None and test_fraction == 0:
         raise typer.BadParameter("--report needs test rows: set --test-fraction above 0, or use evaluate --report")
     request = Request(
-        data, target, task, time_budget, test_fraction, seed, delimiter, categorical or [], drop or [], stream
+        data,
+        target,
+        task,
+        time_budget,
+        test_fraction,
+        seed,
+        delimiter,
+        categorical or [],
+        drop or [],
+        stream,
+        updatable=updatable,
     )
     done = train(request)
     facts = {"command": "fit", **done.facts, "out": out, "report": report}
@@ -105,4 +119,5 @@ def _again(request: Request, facts: dict[str, Any]) -> str:
     options = [*given.items(), *(("categorical", name) for name in request.categorical)]
     options += [("drop", name) for name in request.drop]
     words = ["gyrfalcon", "fit", request.data, *(word for name, value in options for word in (f"--{name}", value))]
+    words += ["--updatable"] if request.updatable else []
     return shlex.join(map(str, [*words, "--stream" if facts["streamed"] else "--no-stream"]))

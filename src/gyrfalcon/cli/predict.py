@@ -87,8 +87,8 @@ def predictions(model: Any, table: dict[str, Any], names: list[str], std: bool) 
     return {"prediction": mean, "standard_deviation": deviation}
 
 
-def matrix(table: dict[str, Any], names: list[str]) -> Any:
-    """Columns of numbers as one matrix, for an estimator that was fitted to a file in passes."""
+def matrix(table: dict[str, Any], names: list[str], dtype: Any = np.float32) -> Any:
+    """Columns of numbers as one matrix, for an estimator that was fitted to numbers only."""
     if absent := [name for name in names if name not in table]:
         raise ValueError(f"the table has no column {absent[0]!r}, which the fit had")
     from gyrfalcon.tables.columns import as_column
@@ -97,4 +97,4 @@ def matrix(table: dict[str, Any], names: list[str]) -> Any:
     if np.isnan(out).any():
         row, column = np.argwhere(np.isnan(out))[0]
         raise ValueError(f"row {row}, column {names[column]!r} is missing, and this model was fitted to numbers only")
-    return out.astype(np.float32)
+    return out.astype(dtype)

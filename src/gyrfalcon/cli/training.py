@@ -45,6 +45,7 @@ class Request:
     drop: list[str] = field(default_factory=list)
     stream: bool | None = None
     objective: str = "auto"
+    updatable: bool = False
 
 
 @dataclass(frozen=True)
@@ -121,6 +122,7 @@ def _in_memory(request: Request) -> Trained:
 
 def _estimator(request: Request, task: str, shape: tuple[int, ...], classes: int, **given: str) -> Any:
     wishes = {"seconds": request.seconds, "seed": request.seed, "objective": request.objective}
+    wishes |= {"updatable": request.updatable}
     return estimator_for(task, shape[0], shape[1], classes, **wishes, **given)  # type: ignore[arg-type]
 
 

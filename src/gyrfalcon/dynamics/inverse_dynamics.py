@@ -13,11 +13,11 @@ from gyrfalcon.online.factor import Factor
 from gyrfalcon.online.feature_maps import fit_features, load_features, pack_features, transform_features
 from gyrfalcon.persistence import Savable, State
 
+from .frames import joint_scale, sound_frames, stack_frames
+from .identifiability import identifiable, unknown_directions
+
 Array = np.ndarray[Any, Any]
 Regressor = Callable[[Array, Array, Array], Array]
-
-LEAST_INFORMATION = 1e-12  # of the best known direction of the parameters: those with less are not identifiable
-SMALL_PART = 1e-4  # of a parameter that may lie in directions that are not
 
 
 class InverseDynamics(Savable, BaseEstimator):  # type: ignore[misc]
@@ -34,8 +34,8 @@ class InverseDynamics(Savable, BaseEstimator):  # type: ignore[misc]
         Φ: a function of q, dq and ddq, each of shape (n, joints), that returns an array of shape (n, joints,
         parameters). Without it the model is the features alone.
     residual : transformer, optional
-        z, a function of the columns q, dq and ddq: `RandomFeatures`, as a rule behind a `StandardScaler`. Without it
-        the model is the physics alone. One that is not fitted is fitted to the first batch.
+        z, a function of the columns q, dq and ddq: `MotionFeatures`, or `RandomFeatures` behind a `StandardScaler`.
+        Without it the model is the physics alone. One that is not fitted is fitted to the first batch.
     prior : array of shape (parameters,), optional
         What is believed of π beforehand; zero if not given.
     penalty : float or array of shape (parameters,)
@@ -135,7 +135,7 @@ class InverseDynamics(Savable, BaseEstimator):  # type: ignore[misc]
         return self
 
     def _learn(self, frames: Array) -> None:
-        kept, dropped, frozen = self._sound(frames)
+        kept, dropped, frozen = sound_frames(frames, getattr(self, "_last", None))
         if len(kept):
             phi = self._regressor(*kept[:, :3].swapaxes(0, 1))
             if not hasattr(self, "scale_"):
@@ -176,7 +176,7 @@ class InverseDynamics(Savable, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"forgetting must lie in (0, 1], got {self.forgetting!r}")
         if self.prior is not None and np.shape(self.prior) != (width,):
             raise ValueError(f"prior has shape {np.shape(self.prior)}, but there are {width} parameters")
-        scale = self._first_scale(frames[:, 3], joints)
+        scale = joint_scale(self.scale, frames[:, 3])
         if self.residual is None and not width:
             raise ValueError("there is nothing to learn: give a regressor, features for the residual, or both")
         self.features_ = fit_features(self.residual, frames[:, :3].reshape(len(frames), -1), None)
@@ -186,17 +186,6 @@ class InverseDynamics(Savable, BaseEstimator):  # type: ignore[misc]
         self.joints_, self.scale_ = joints, scale
         self._squares = self._weight = 0.0
         self.n_seen_ = self.n_dropped_ = self.n_frozen_ = 0
-
-    def _first_scale(self, tau: Array, joints: int) -> Array:
-        if isinstance(self.scale, str):
-            if self.scale != "auto":
-                raise ValueError(f"scale must be 'auto' or one number for each joint, got {self.scale!r}")
-            spread = tau.std(0) if len(tau) > 1 else np.abs(tau[0])
-            return np.where(spread > 0, spread, 1.0)
-        scale = np.broadcast_to(np.asarray(self.scale, dtype=np.float64), (joints,)).copy()
-        if not (np.isfinite(scale).all() and (scale > 0).all()):
-            raise ValueError(f"scale must be positive, got {self.scale!r}")
-        return scale
 
     # Questions.
 
@@ -262,19 +251,11 @@ class InverseDynamics(Savable, BaseEstimator):  # type: ignore[misc]
     @property
     def identifiable_(self) -> Array:
         """Whether the frames determine a parameter: nothing of it lies in directions that they say nothing of."""
-        unknown = self._unknown_directions()
-        return np.asarray(np.linalg.norm(unknown, axis=0) < SMALL_PART)
+        return identifiable(self._parametric)
 
     @property
     def n_identifiable_(self) -> int:
-        return self._parametric.width - len(self._unknown_directions())
-
-    def _unknown_directions(self) -> Array:
-        factor = self._parametric
-        root = np.sqrt(factor.penalties)
-        _, s, Vt = np.linalg.svd(factor.R / root)
-        information = np.square(s) - factor.held  # what rows have added to the prior's one
-        return np.asarray(Vt[information <= LEAST_INFORMATION * np.square(s[0])])
+        return self._parametric.width - len(unknown_directions(self._parametric))
 
     def _residual_torque(self, z: Array) -> Array:
         if not z.shape[1]:
@@ -323,20 +304,7 @@ class InverseDynamics(Savable, BaseEstimator):  # type: ignore[misc]
         return transform_features(self.features_, frames[:, :3].reshape(len(frames), -1))
 
     def _read(self, *parts: Any) -> Array:
-        """Positions, velocities and so on of frames, of shape (n, parts, joints)."""
-        read = [np.atleast_2d(np.asarray(part, dtype=np.float64)) for part in parts]
-        shapes = {part.shape for part in read}
-        joints = getattr(self, "joints_", read[0].shape[-1])
-        if len(shapes) != 1 or read[0].ndim != 2 or read[0].shape[1] != joints:
-            raise ValueError(f"q, dq, ddq and tau must have the same shape (n, {joints}), got {sorted(shapes)}")
-        return np.stack(read, axis=1)
-
-    def _sound(self, frames: Array) -> tuple[Array, int, int]:
-        """Frames to learn from; how many were broken; how many repeated the one before."""
-        finite = np.isfinite(frames).all((1, 2))
-        before = np.concatenate([[getattr(self, "_last", np.full(frames.shape[1:], np.nan))], frames[:-1]])
-        frozen = finite & (frames == before).all((1, 2))
-        return frames[finite & ~frozen], int((~finite).sum()), int(frozen.sum())
+        return stack_frames(parts, getattr(self, "joints_", None))
 
     # Files.
 

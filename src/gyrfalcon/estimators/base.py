@@ -29,7 +29,7 @@ from gyrfalcon.losses import Squared
 from gyrfalcon.matrix.predictor import WIDE_ROWS, Predictor
 from gyrfalcon.partition import LocalFunction, Partition
 from gyrfalcon.persistence import Savable, State, pack_points, unpack_points
-from gyrfalcon.solvers import EarlyStopping, Record, Solver, as_solver
+from gyrfalcon.solvers import Direct, EarlyStopping, Record, Solver, as_solver
 from gyrfalcon.solvers.rounding import rounding_shows
 from gyrfalcon.solvers.solver import solver_from_dict
 from gyrfalcon.tuning import Grid, Trace
@@ -44,12 +44,13 @@ from .partitioned import check_partition
 from .pipeline import Chosen, Fitted, Known, Settings, Validation, devices_of, fit_function, seeded
 from .streams import is_stream, source_of
 from .targets import ClassTargets, Coefficients, RegressionTargets
+from .updates import UpdateMixin, check_updatable
 
 _METHODS = ("predict", "predict_proba", "predict_log_proba", "decision_function")
 ESTIMATOR_STOPPING = EarlyStopping(validation=0.1, patience=5, tolerance=0.0)  # what early_stopping=True means
 
 
-class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
+class KernelEstimator(UpdateMixin, Savable, CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     """f(x) = Σⱼ coefficientsⱼ k(x, cⱼ) + intercept, fitted to outputs that a subclass makes of its targets."""
 
     kernel: Any
@@ -64,6 +65,7 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
     warm_start: bool
     tune: Any
     partition: Any = None
+    updatable: bool = False
     checkpoint: Any
     memory_budget: int | None
     device: Any
@@ -188,6 +190,7 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
         """Refuse parameters that no data could make sense of."""
         self._settings(np.empty((0, 0)), 0)
         tuning_settings(self.tune)
+        check_updatable(self)
         if self.memory_budget is not None:
             _number(self.memory_budget, "memory_budget", least=1)
         if self.checkpoint is not None and not isinstance(self.checkpoint, str | os.PathLike):
@@ -195,7 +198,7 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
 
     def _solver(self, seed: int) -> Solver[Any] | None:
         if isinstance(self.solver, str) and self.solver == "auto":
-            return None
+            return Direct() if self.updatable else None
         solver = as_solver(self.solver)
         return seeded(solver, seed) if isinstance(self.solver, str) else solver
 
@@ -295,6 +298,9 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
         self.record_, self._predictor = fitted.record, None
         self._predictor = self._function()
         self.n_iter_ = max(1, self.record_.iterations)
+        self.__dict__.pop("moments_", None)
+        if self.updatable:
+            self._keep_moments(fitted, points.shape[0])
         callbacks_end(self, *given)
         if beginning.checkpoint is not None and not fitted.interrupted:
             beginning.checkpoint.clear()
@@ -387,7 +393,8 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
             "feature_names": None if names is None else names.tolist(),
             "record": dataclasses.asdict(self.record_),
         }
-        arrays = pack_points(self.centers_, "centers")
+        facts, arrays = self._packed_moments()
+        values, arrays = values | facts, arrays | pack_points(self.centers_, "centers")
         if self.partition_ is not None:
             arrays |= {f"partition.{name}": array for name, array in self.partition_.to_arrays().items()}
         return values, arrays | {"coefficients": self.coefficients_, "intercept": np.asarray(self.intercept_)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, Self
 
 import numpy as np
@@ -10,9 +11,11 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
 
 from gyrfalcon.arrays import Array, as_numpy
 from gyrfalcon.losses import LOSSES, Coding, Exponential, Hinge, Logistic, Loss, OneHot, Simplex, Softmax, Squared
+from gyrfalcon.moments import Moments
 from gyrfalcon.persistence import State
 
 from .base import KernelEstimator
@@ -22,7 +25,8 @@ from .data import hand_back, names_of, read_labels, read_weights
 from .interrupts import keeps_the_old_model
 from .pipeline import Validation
 from .streams import opened
-from .targets import ClassTargets
+from .targets import ClassTargets, check_same_kind
+from .updates import check_updatable, is_updatable, to_codes, to_indicators
 
 CODINGS: dict[str, type[Coding]] = {"one-hot": OneHot, "simplex": Simplex}
 
@@ -49,7 +53,7 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]
     class_weight : dict, "balanced" or None
         Weights of the classes, multiplied into `sample_weight`.
     kernel, length_scale, penalty, centers, n_centers, solver, fit_intercept, early_stopping, warm_start, tune, \
-partition, checkpoint, memory_budget, device, random_state, verbose
+partition, updatable, checkpoint, memory_budget, device, random_state, verbose
         As in `KernelRegressor`.
 
     Attributes
@@ -58,6 +62,8 @@ partition, checkpoint, memory_budget, device, random_state, verbose
     kernel_, centers_, coefficients_, intercept_, penalty_, tuning_, record_, partition_, n_iter_, \
 n_features_in_, feature_names_in_
         As in `KernelRegressor`; coefficients have one column per output of the coding.
+    moments_ : Moments
+        With `updatable`, those of all rows so far, with indicators of the classes as targets.
 
     Examples
     --------
@@ -91,6 +97,7 @@ n_features_in_, feature_names_in_
         warm_start: bool = False,
         tune: Any = "auto",
         partition: Any = None,
+        updatable: bool = False,
         checkpoint: Any = None,
         memory_budget: int | None = None,
         device: Any = None,
@@ -111,6 +118,7 @@ n_features_in_, feature_names_in_
         self.warm_start = warm_start
         self.tune = tune
         self.partition = partition
+        self.updatable = updatable
         self.checkpoint = checkpoint
         self.memory_budget = memory_budget
         self.device = device
@@ -161,11 +169,12 @@ n_features_in_, feature_names_in_
         weights = self._weigh(labels, read_weights(sample_weight, points))
         previous = getattr(self, "classes_", None)
         seen = labels if weights is None else labels[weights > 0]
-        self.classes_ = np.unique(seen)
+        self.classes_ = np.union1d(seen, self.__dict__.get("_announced", seen))
         if self.warm_start and previous is not None and not np.array_equal(previous, self.classes_):
             raise ValueError(f"warm_start needs the classes of the last fit, {previous}, but y has {self.classes_}")
         if len(self.classes_) < 2:
-            raise ValueError(f"y has one class only, {self.classes_[0]!r}: a classifier needs two")
+            remedy = ", so name those that will come in classes" if self.updatable else ""
+            raise ValueError(f"y has one class only, {self.classes_[0]!r}: a classifier needs two{remedy}")
         coding, loss = self._code_and_loss()
         targets = ClassTargets(loss, self.classes_, coding)
         self._target_names = names_of(y, target)
@@ -184,6 +193,107 @@ n_features_in_, feature_names_in_
             labels = np.where(weights > 0, labels, self.classes_[0])
         self._fit_outputs(points, labels, weights, targets, beginning, given=(X, y), validation=validation)
         return self
+
+    @available_if(is_updatable)  # type: ignore[untyped-decorator]
+    @keeps_the_old_model
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any = None,
+        classes: Any = None,
+        sample_weight: Any = None,
+        *,
+        target: Any = None,
+        weight: Any = None,
+    ) -> Self:
+        """Learn from more rows: the result is that of a fit to all rows so far with the same kernel and centers.
+
+        Labels never seen before are new classes. See `KernelRegressor.partial_fit` for the penalty.
+
+        Parameters
+        ----------
+        X : array, data frame, tensor or sparse matrix of shape (n, d), or data larger than memory
+        y : labels of shape (n,)
+        classes : labels, optional
+            Some that will come. They need not be named, unless the first rows have one label only.
+        sample_weight : array of shape (n,), optional
+        target, weight : optional
+            Columns of X, as for `fit`.
+
+        Examples
+        --------
+        >>> import numpy as np, gyrfalcon as gf
+        >>> X = np.random.default_rng(0).normal(size=(90, 2)) + np.repeat([[0, 4], [4, 0], [-4, -4]], 30, axis=0)
+        >>> y = np.repeat(["cup", "ball", "book"], 30)
+        >>> model = gf.KernelClassifier("gaussian", length_scale=3.0, penalty=1e-3, updatable=True)
+        >>> model = model.partial_fit(X[:60], y[:60]).partial_fit(X[60:], y[60:])
+        >>> model.classes_.tolist(), model.score(X, y)
+        (['ball', 'book', 'cup'], 1.0)
+        """
+        announced = None if classes is None else np.unique(np.asarray(classes))
+        if not hasattr(self, "moments_"):
+            if announced is not None:
+                self._announced = announced
+            self.fit(X, y, sample_weight, target=target, weight=weight)
+            self.__dict__.pop("_announced", None)
+            return self
+        check_updatable(self)
+        K, y, sample_weight = self._read_more(X, y, sample_weight, target=target, weight=weight)
+        labels = read_labels(y, rows=K.shape[0])
+        check_classification_targets(labels)
+        weights = read_weights(sample_weight, K)
+        for more in (announced, labels if weights is None else labels[weights > 0]):
+            self._grow(more)
+        if self.class_weight is not None:
+            by_class = np.array([self.class_weight.get(label, 1.0) for label in labels.tolist()], dtype=np.float64)
+            weights = by_class if weights is None else by_class * weights
+        indicators = np.eye(len(self.classes_))[self._targets.indices(labels, weights)]
+        return self._add_rows(K, indicators, weights)
+
+    @available_if(is_updatable)  # type: ignore[untyped-decorator]
+    @keeps_the_old_model
+    def add_classes(self, labels: Any) -> Self:
+        """Add classes that no row has had so far; `partial_fit` does it for labels that it meets.
+
+        Parameters
+        ----------
+        labels : sequence of labels
+            Those that are known already are left as they are.
+
+        Examples
+        --------
+        >>> import numpy as np, gyrfalcon as gf
+        >>> X = np.arange(6.0)[:, None]
+        >>> model = gf.KernelClassifier("gaussian", updatable=True).fit(X, list("aaabbb"))
+        >>> model.add_classes(["c"]).classes_.tolist()
+        ['a', 'b', 'c']
+        """
+        check_is_fitted(self)
+        self._grow(np.unique(np.asarray(labels)))
+        self._solve_again(self.moments_)
+        return self
+
+    def _grow(self, labels: Array | None) -> None:
+        """Make room for classes that are new: their indicators were zero in all rows so far."""
+        known = self.classes_
+        if labels is None or len(labels) == 0 or np.isin(labels, known).all():
+            return
+        check_same_kind(known, labels)
+        self.classes_ = np.union1d(known, labels)
+        sums, columns = self.moments_.sums, np.searchsorted(self.classes_, known)
+        grown = (np.zeros((*part.shape[:-1], len(self.classes_))) for part in (sums.cross, sums.targets))
+        cross, totals = grown
+        cross[:, columns], totals[columns] = sums.cross, sums.targets
+        wide = dataclasses.replace(sums, cross=cross, targets=totals, squares=totals)
+        self.moments_ = dataclasses.replace(self.moments_, sums=wide, origin=np.zeros(len(totals)))
+        coding, loss = self._code_and_loss()
+        self._targets = ClassTargets(loss, self.classes_, coding)
+
+    def _kept_moments(self, moments: Moments) -> Moments:
+        return to_indicators(moments, self._targets.coding.codes)
+
+    def _asked_moments(self) -> Moments:
+        return to_codes(self.moments_, self._targets.coding.codes)
 
     def _weigh(self, labels: Array, weights: Array | None) -> Array | None:
         if self.class_weight is None:
@@ -320,6 +430,7 @@ n_features_in_, feature_names_in_
         self._target_names = values["target_names"]
         if self.coefficients_.shape[1] != coding.outputs:
             raise ValueError(f"{self.coefficients_.shape[1]} outputs do not code {k} classes")
+        self._unpack_moments(values, arrays, k)
 
 
 _LABELS = (bool, int, float, str)

@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 import torch
 from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.utils.metaestimators import available_if
 
 from gyrfalcon.arrays import Array, as_kind, as_numpy
 from gyrfalcon.data import Points
@@ -25,6 +26,7 @@ from .pipeline import Fitted, Validation
 from .posterior import Posterior
 from .streams import opened
 from .targets import RegressionTargets
+from .updates import check_updatable, is_updatable
 
 LOSSES: dict[str, Loss] = {loss.name: loss for loss in (Absolute(), Robust(), Squared())}
 
@@ -71,6 +73,9 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
     partition : Partition, optional
         Cut the rows into leaves that are solved exactly, on top of one Nyström model of all of them, instead of taking
         more centers. For the squared loss and rows that fit memory; see `Partition`.
+    updatable : bool
+        Whether to keep the moments of the rows, two m × m matrices, so that `partial_fit` can add more rows. For the
+        squared loss, which is then solved by factorization of the moments.
     uncertainty : "auto" or bool
         Whether to keep what `predict(return_std=True)` needs, an m × m matrix. "auto" keeps it when the solver makes
         it anyway (exact and direct); True makes it with one more pass over the data.
@@ -98,6 +103,8 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
         What the solver did: iterations, residuals, objective, times, plan.
     partition_ : LocalFunction or None
         The leaves, which predictions add to Σⱼ coefficientsⱼ k(·, centersⱼ) + intercept; None if there is one only.
+    moments_ : Moments
+        With `updatable`, those of all rows so far.
     n_iter_ : int
     n_features_in_ : int
     feature_names_in_ : array of shape (d,)
@@ -134,6 +141,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
         warm_start: bool = False,
         tune: Any = "auto",
         partition: Any = None,
+        updatable: bool = False,
         uncertainty: Any = "auto",
         checkpoint: Any = None,
         memory_budget: int | None = None,
@@ -153,6 +161,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
         self.warm_start = warm_start
         self.tune = tune
         self.partition = partition
+        self.updatable = updatable
         self.uncertainty = uncertainty
         self.checkpoint = checkpoint
         self.memory_budget = memory_budget
@@ -228,6 +237,60 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
         self._keep_evidence(fitted)
         return self
 
+    @available_if(is_updatable)  # type: ignore[untyped-decorator]
+    @keeps_the_old_model
+    def partial_fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, target: Any = None, weight: Any = None
+    ) -> Self:
+        """Learn from more rows: the result is that of a fit to all rows so far with the same kernel and centers.
+
+        It is exact, not a gradient step, and costs one pass over the new rows and a factorization of m × m numbers. The
+        first call is a `fit`: it chooses kernel, centers and penalty. A penalty that was given multiplies the mean loss
+        of all rows, as in a fit. One that is "auto" was chosen as the variance of noise, penalty × Σw, which stays as
+        it is, so that `penalty_` falls as rows come.
+
+        Parameters
+        ----------
+        X : array, data frame, tensor or sparse matrix of shape (n, d), or data larger than memory
+        y : array of shape (n,) or (n, t)
+        sample_weight : array of shape (n,), optional
+        target, weight : optional
+            Columns of X, as for `fit`.
+
+        Examples
+        --------
+        >>> import numpy as np, gyrfalcon as gf
+        >>> X = np.linspace(0, 6, 300)[:, None]
+        >>> y = np.sin(X[:, 0])
+        >>> model = gf.KernelRegressor("gaussian", centers=X[::10], length_scale=1.0, penalty=1e-6, updatable=True)
+        >>> whole = gf.KernelRegressor(**model.get_params()).fit(X, y)
+        >>> for rows in (slice(0, 100), slice(100, 300)):
+        ...     model = model.partial_fit(X[rows], y[rows])
+        >>> bool(np.abs(model.predict(X) - whole.predict(X)).max() < 1e-9)
+        True
+        """
+        if not hasattr(self, "moments_"):
+            self.fit(X, y, sample_weight, target=target, weight=weight)
+            return self
+        check_updatable(self)
+        K, y, sample_weight = self._read_more(X, y, sample_weight, target=target, weight=weight)
+        targets, outputs = read_targets(y, rows=K.shape[0]), len(self.moments_.origin)
+        if targets.ndim != self.coefficients_.ndim or targets.reshape(len(targets), -1).shape[1] != outputs:
+            raise ValueError(f"y has shape {targets.shape}, but the model was fitted to {outputs} targets a row")
+        return self._add_rows(K, self._targets.encode(targets), read_weights(sample_weight, K))
+
+    def _kept_moments(self, moments: Moments) -> Moments:
+        return moments
+
+    def _asked_moments(self) -> Moments:
+        return self.moments_
+
+    def _moments_changed(self) -> None:
+        self._evidence, self._posterior = {}, None
+        if self.uncertainty is not False:
+            scales = self._scales(np.array(self.record_.objective), self.moments_.sums.weight)
+            self._evidence = _evidence_of(self.moments_) | scales
+
     def _loss(self) -> Loss:
         if isinstance(self.loss, Loss):
             return self.loss
@@ -257,9 +320,11 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
             self._evidence = _evidence_of(moments)
         else:
             return
-        noise = np.array(solution.record.objective)
-        prior = noise / max(self.penalty_ * fitted.total_weight, np.finfo(float).tiny)
-        self._evidence |= {"noise": noise, "prior": prior}
+        self._evidence |= self._scales(np.array(solution.record.objective), fitted.total_weight)
+
+    def _scales(self, noise: Array, total_weight: float) -> dict[str, Array]:
+        """Variances of the noise and of the prior by output, of which the penalty is the ratio."""
+        return {"noise": noise, "prior": noise / max(self.penalty_ * total_weight, np.finfo(float).tiny)}
 
     # Predicting.
 
@@ -319,7 +384,8 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
         values, arrays = super()._state()
         values |= {"target_names": self._target_names, "output_type": self._output_type.name}
         arrays = arrays | {"scale": self._targets.scale, "location": self._targets.location}
-        return values, arrays | {f"evidence.{name}": array for name, array in self._evidence.items()}
+        shared = {"triangle", "moments"} if hasattr(self, "moments_") else set()
+        return values, arrays | {f"evidence.{name}": self._evidence[name] for name in self._evidence.keys() - shared}
 
     def _set_state(self, values: dict[str, Any], arrays: dict[str, Array]) -> None:
         super()._set_state(values, arrays)
@@ -331,6 +397,9 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
         self._evidence = {
             name.removeprefix("evidence."): array for name, array in arrays.items() if name.startswith("evidence.")
         }
+        self._unpack_moments(values, arrays, self._targets.scale.size)
+        if self._evidence and hasattr(self, "moments_"):
+            self._evidence |= _evidence_of(self.moments_)
 
 
 _NARROW = (np.float32, np.float16, torch.float32, torch.float16, torch.bfloat16)

@@ -139,6 +139,19 @@ class ClassTargets:
         return float(np.average(as_numpy(losses), weights=weights))
 
 
+def check_same_kind(known: Array, labels: Array) -> None:
+    """Refuse labels that are text where the classes so far are numbers, or numbers where they are text."""
+    if len(known) and len(labels) and _is_text(known) != _is_text(labels):
+        raise ValueError(
+            f"y holds labels such as {labels.tolist()[0]!r}, but the classes so far are {known[:5].tolist()}: labels "
+            "must be all numbers or all text"
+        )
+
+
+def _is_text(labels: Array) -> bool:
+    return isinstance(labels.tolist()[0], str | bytes)
+
+
 def _location_and_scale(Y: Array, weights: Array | None, *, centered: bool) -> tuple[Array, Array]:
     """Mean (zero unless centered) and root mean square distance from it of each column, safe from overflow."""
     peak = np.abs(Y if weights is None else Y[weights > 0]).max(0)

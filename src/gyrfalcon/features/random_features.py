@@ -25,6 +25,7 @@ from .structured import Structured
 
 Array = np.ndarray[Any, Any]
 
+FEW_ROWS = 8
 _DRAWS: dict[str, Callable[[Spectrum, int, np.random.Generator], Array | Structured]] = {
     "fourier": independent,
     "orthogonal": orthogonal,
@@ -155,12 +156,30 @@ class RandomFeatures(Savable, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         ----------
         X : array, frame, tensor, sparse matrix or file of shape (n, features)
         """
-        check_is_fitted(self)
+        if not hasattr(self, "kernel_"):
+            check_is_fitted(self)
         points = read_points(self, X, reset=False)
+        if isinstance(points, np.ndarray) and len(points) <= FEW_ROWS and not isinstance(self._drawn, Structured):
+            return self._few(points)
         if not isinstance(self._drawn, Structured) or isinstance(points, Source) or sparse.issparse(points):
             return self._matrix(points).to_dense()
         waves = self._drawn.waves(points, self._spectrum.map, self._n_features_out, self._amplitude)
         return waves if isinstance(points, Tensor) else waves.numpy()
+
+    def _few(self, points: Array) -> Array:
+        """The same for so few rows that making a kernel matrix would take longer than the features."""
+        latest = self.__dict__.get("_waves")
+        if latest is None or latest[0] is not self._drawn:
+            assert not isinstance(self._drawn, Structured)
+            rows = np.ascontiguousarray(self._spectrum.before_map(self._drawn).T, dtype=np.float64)
+            latest = self._waves = self._drawn, rows
+        phases = points.astype(np.float64, copy=False) @ latest[1]
+        cosine, sine = np.cos(phases), np.sin(phases)
+        out = np.empty((len(points), 2 * phases.shape[1]))
+        np.add(cosine, sine, out=out[:, ::2])  # of w, and of -w
+        np.subtract(cosine, sine, out=out[:, 1::2])
+        out *= self._amplitude
+        return out[:, : self._n_features_out].astype(points.dtype, copy=False)
 
     def _state(self) -> State:
         check_is_fitted(self)

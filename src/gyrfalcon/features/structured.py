@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from gyrfalcon.arrays import Dense, device_of, to_tensor, torch_dtype
-from gyrfalcon.matrix.native_engine import core
+from gyrfalcon.native import core
 
 from .sampling import radii
 from .spectrum import Spectrum

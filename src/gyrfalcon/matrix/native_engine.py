@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-from importlib import import_module
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -16,21 +13,11 @@ from gyrfalcon.arrays import Dense, to_tensor
 from gyrfalcon.kernels import Kernel, NativeForm
 from gyrfalcon.kernels.base import Parameter, as_number, exponent
 from gyrfalcon.kernels.distances import shift_of
+from gyrfalcon.native import core as core
 
 from .autograd import Weights
 from .engine import Description
 from .torch_engine import TorchEngine
-
-core: ModuleType | None = None
-try:
-    core = import_module("gyrfalcon._native")
-except ImportError:
-    warnings.warn(
-        "Gyrfalcon was installed without its compiled core, so kernel products use PyTorch and are slower: "
-        "install a C++ compiler (GCC or Clang) and reinstall.",
-        RuntimeWarning,
-        stacklevel=2,
-    )
 
 ROWS_PER_BLOCK = 96  # rows of K that the core keeps per thread during a gram product, at most
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -177,6 +177,29 @@ class Moments:
         second = np.asfortranarray(self.second[:size, :size])
         return replace(self, whitening=self.whitening.leading(size), second=second, sums=sums)
 
+    def widened(self, K: KernelMatrix) -> Moments:
+        """The same rows with the features of more centers, which are zero at these rows.
+
+        The first features do not see the later centers, so nothing that is known changes. That the others are zero
+        means that the rows are known through the first centers only.
+
+        >>> import numpy as np, gyrfalcon as gf
+        >>> X = np.linspace(-3, 3, 100)[:, None]
+        >>> moments = gf.moments.Moments.of(gf.KernelMatrix("rbf", X, X[::10]), np.sin(X))
+        >>> C = np.concatenate([X[::10], [[9.0], [10.0]]])
+        >>> wide = moments.widened(gf.KernelMatrix("rbf", C, C))
+        >>> wide.second.shape, bool(np.allclose(wide.leading(10).second, moments.second))
+        ((12, 12), True)
+        """
+        whitening = self.whitening.widened(K)
+        more = whitening.size - self.whitening.size
+        below = ((0, more), (0, 0))
+        features, cross = np.pad(self.sums.features, below), np.pad(self.sums.cross, below)
+        second = np.asfortranarray(np.pad(self.second, (0, more)))
+        return replace(
+            self, whitening=whitening, second=second, sums=replace(self.sums, features=features, cross=cross)
+        )
+
     def matrix(self, penalty: float) -> Array:
         """The matrix of the normal equations in v, in Fortran order: centered moments plus the penalty, corrected by
         what the jitter adds to the penalty and by what rounding costs; see `Whitening.excess`."""
@@ -225,12 +248,7 @@ class Moments:
         >>> bool((again.second == moments.second).all()), (again + moments).count
         (True, 200)
         """
-        facts = {name: getattr(self.whitening, name) for name in ("size", "jitter", "scale", "rounding")}
-        facts |= {"count": self.count, "weight": self.sums.weight}
-        arrays = {f.name: getattr(self.sums, f.name) for f in fields(Sums) if f.name != "weight"}
-        arrays |= {"second": self.second, "origin": self.origin}
-        if self.whitening.T is not None:
-            arrays["T"] = np.triu(self.whitening.T)
+        facts, arrays = self.pack()
         write_whole(Path(path), compose({"moments": FILE_VERSION, "facts": facts}, arrays))
 
     @classmethod
@@ -240,17 +258,32 @@ class Moments:
             description, arrays = parse(Path(path).read_bytes())
             if description["moments"] != FILE_VERSION:
                 raise ModelFileError(f"the file has version {description['moments']!r}, not {FILE_VERSION}")
-            facts = dict(description["facts"])
-            sums = Sums(weight=float(facts.pop("weight")), **{f.name: arrays[f.name] for f in fields(Sums)[1:]})
-            count, T = int(facts.pop("count")), arrays.get("T")
-            whitening = Whitening(None if T is None else np.asfortranarray(T), **facts)
-            found = cls(whitening, np.asfortranarray(arrays["second"]), sums, count, arrays["origin"])
+            return cls.unpack(description["facts"], arrays)
         except (LookupError, TypeError, ValueError) as error:
             raise ModelFileError(f"{os.fspath(path)}: {error}") from None
-        m, t = found.whitening.size, len(found.origin)
+
+    def pack(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """All of it as what JSON can hold and arrays."""
+        facts = {name: getattr(self.whitening, name) for name in ("size", "jitter", "scale", "rounding")}
+        facts |= {"count": self.count, "weight": self.sums.weight}
+        arrays = {f.name: getattr(self.sums, f.name) for f in fields(Sums) if f.name != "weight"}
+        arrays |= {"second": self.second, "origin": self.origin}
+        if self.whitening.T is not None:
+            arrays["T"] = np.triu(self.whitening.T)
+        return facts, arrays
+
+    @classmethod
+    def unpack(cls, facts: Mapping[str, Any], arrays: Mapping[str, Array]) -> Moments:
+        """What `pack` packed; ValueError if the arrays do not fit together."""
+        facts = dict(facts)
+        sums = Sums(weight=float(facts.pop("weight")), **{f.name: arrays[f.name] for f in fields(Sums)[1:]})
+        count, T = int(facts.pop("count")), arrays.get("T")
+        whitening = Whitening(None if T is None else np.asfortranarray(T), **facts)
+        found = cls(whitening, np.asfortranarray(arrays["second"]), sums, count, arrays["origin"])
+        m, t = whitening.size, len(found.origin)
         shapes = (found.second.shape, sums.features.shape, sums.cross.shape, sums.targets.shape, sums.squares.shape)
         if shapes != ((m, m), (m, 1), (m, t), (t,), (t,)) or (T is not None and T.shape != (m, m)):
-            raise ModelFileError(f"{os.fspath(path)}: the arrays do not fit together")
+            raise ValueError("the arrays do not fit together")
         return found
 
 

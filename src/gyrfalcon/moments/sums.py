@@ -63,6 +63,10 @@ class Sums:
     def __sub__(self, other: Sums) -> Sums:
         return self._combine(other, -1)
 
+    def scaled(self, factor: float) -> Sums:
+        """Those of weights that are multiplied by a factor."""
+        return Sums(*(factor * getattr(self, f.name) for f in fields(self)))
+
     def without_intercept(self) -> Sums:
         """The same for models that have no intercept: as if features and targets had mean zero."""
         return replace(self, features=np.zeros_like(self.features), targets=np.zeros_like(self.targets))

@@ -111,6 +111,26 @@ class Whitening:
         T = None if self.T is None else np.asfortranarray(self.T[:size, :size])
         return Whitening(T, size, self.jitter, self.scale, self.rounding)
 
+    def widened(self, K: KernelMatrix) -> Whitening:
+        """That of more centers, of which these are the first: T is bordered, so the first features stay what they are.
+
+        The new diagonal block is the triangle of what the old centers leave of the kernel at the new ones.
+        """
+        if self.T is None:
+            raise ValueError("features of an explicit map have no centers: fit the model anew with more of them")
+        old, size = self.size, K.shape[1]
+        gram = np.asfortranarray(K.between_centers())
+        T = np.zeros((size, size), order="F")
+        T[:old, :old] = self.T
+        T[:old, old:] = border = self.pull(gram[:old, old:])
+        rest = np.asfortranarray(gram[old:, old:] - border.T @ border)
+        try:
+            cholesky_with_jitter(rest, self.jitter)
+        except SingularError:
+            raise not_positive(K) from None
+        T[old:, old:] = rest
+        return Whitening(T, size, self.jitter, max(self.scale, float(gram.diagonal().max())), self.rounding)
+
     def excess(self, penalty: float) -> float:
         """The multiple of ‖β‖² to take out of an objective with that penalty.
 

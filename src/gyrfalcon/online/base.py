@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import copy
 import numbers
-from collections.abc import Iterator, Mapping
-from operator import itemgetter
+import os
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
-from torch import Tensor
 
 from gyrfalcon.data import Source
-from gyrfalcon.estimators.data import read_points, read_weights
+from gyrfalcon.estimators.data import names_of, read_points, read_weights
 from gyrfalcon.persistence import Savable, State
 
 from .class_factors import ClassFactors
 from .factor import Factor
 from .feature_maps import fit_features, load_features, pack_features, takes_sparse, transform_features
+from .single_rows import SingleRowMixin
 from .streams import StreamMixin
 from .window import Window
 
@@ -31,7 +31,7 @@ BLOCK_NUMBERS = 1 << 22  # features that are in memory at once, 32 MB
 LARGEST = 1e100  # squares of larger features would overflow in sums
 
 
-class RecursiveEstimator(StreamMixin, Savable, BaseEstimator):  # type: ignore[misc]
+class RecursiveEstimator(SingleRowMixin, StreamMixin, Savable, BaseEstimator):  # type: ignore[misc]
     """Least squares on features whose state is a triangular factor, which takes up rows one at a time or in batches."""
 
     features: Any
@@ -44,8 +44,8 @@ class RecursiveEstimator(StreamMixin, Savable, BaseEstimator):  # type: ignore[m
     n_features_in_: int
     n_seen_: int
     _memory: Memory
-    _latest: tuple[Any, Array, Array]  # features, and the last single row with its design
-    _names: list[Any] | None  # keys of dictionaries, in the order of the features
+    _target_names: list[str] | None
+    _keys: list[Any] | None  # keys of dictionaries, in the order of the features
 
     # What subclasses say.
 
@@ -81,7 +81,7 @@ class RecursiveEstimator(StreamMixin, Savable, BaseEstimator):  # type: ignore[m
                 there = np.flatnonzero(weights)  # rows of weight zero are not there at all
                 points, targets, weights = points[there], targets[there], weights[there]
             if reset:
-                self._names = None
+                self._keys, self._target_names = None, names_of(y)
                 self.n_seen_ = 0
                 self.features_ = fit_features(self.features, points, weights)
             self._take_up_blocks(points, targets, weights, reset=reset)
@@ -158,51 +158,6 @@ class RecursiveEstimator(StreamMixin, Savable, BaseEstimator):  # type: ignore[m
         if self.features is not None and not (hasattr(self.features, "fit") and hasattr(self.features, "transform")):
             raise ValueError(f"features must be None or a transformer with fit and transform, got {self.features!r}")
 
-    # One row at a time.
-
-    def learn_one(self, x: Any, y: Any) -> None:
-        """Learn from one row, which has been checked for what it must be and nothing else: the fast way.
-
-        Parameters
-        ----------
-        x : mapping of str to float, or sequence of floats
-            The names of the first mapping are the features; each one after it must have the same.
-        y : float, sequence of floats, or label
-        """
-        if not hasattr(self, "_memory"):
-            row = _first_row(x)
-            self._learn(row, [y], None, reset=True)
-            self._names = list(x) if isinstance(x, Mapping) else None
-            return
-        design = self._design_of_one(x)
-        targets = self._read_one(y)
-        self._ready_outputs(self._prepare(targets, reset=False))
-        self._take_up(design, targets, None)
-
-    def _read_one(self, y: Any) -> Array:
-        raise NotImplementedError
-
-    def _design_of_one(self, x: Any) -> Array:
-        if isinstance(x, Mapping):
-            if self._names is None:
-                names = getattr(self, "feature_names_in_", None)
-                self._names = list(x) if names is None else names.tolist()
-            if len(x) != len(self._names):
-                raise ValueError(f"x has {len(x)} features, but the model was fitted with {len(self._names)}")
-            try:
-                x = itemgetter(*self._names)(x) if len(self._names) > 1 else (x[self._names[0]],)
-            except KeyError as error:
-                raise ValueError(f"x lacks the feature {error.args[0]!r}, which the model was fitted with") from None
-        row = np.asarray(x, dtype=np.float64)
-        if row.shape != (self.n_features_in_,):
-            raise ValueError(f"x has shape {row.shape}, but the model was fitted with {self.n_features_in_} features")
-        if self.features_ is None:
-            return self._design(row[None])
-        latest = self.__dict__.get("_latest")  # who learns from a row has, as a rule, just predicted it
-        if latest is None or latest[0] is not self.features_ or not np.array_equal(latest[1], row):
-            latest = self._latest = self.features_, row.copy(), self._design(row[None])
-        return latest[2]
-
     # Merging.
 
     def _check_mergeable(self, other: Any) -> None:
@@ -275,6 +230,27 @@ class RecursiveEstimator(StreamMixin, Savable, BaseEstimator):  # type: ignore[m
         tags.input_tags.sparse = takes_sparse(self.features)
         return tags
 
+    @property
+    def target_name_(self) -> str | None:
+        """The name that the targets of the first batch had, if they were one named column."""
+        check_is_fitted(self, "_memory")
+        return self._target_names[0] if self._target_names and len(self._target_names) == 1 else None
+
+    def report(self, X: Any, y: Any, path: str | os.PathLike[str] | None = None, **settings: Any) -> Path:
+        """Write report.html, or `path`, on the model, tested on rows it has not learned; see `report.write_report`.
+
+        >>> import numpy as np, gyrfalcon as gf, tempfile
+        >>> X = np.linspace(0, 6, 100)[:, None]
+        >>> features = gf.RandomFeatures(n_features=50, random_state=0)
+        >>> model = gf.online.RecursiveRegressor(features).fit(X[::2], np.sin(X[::2, 0]))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     model.report(X[1::2], np.sin(X[1::2, 0]), f"{folder}/sine.html", title="A sine").name
+        'sine.html'
+        """
+        from gyrfalcon.report import write_report  # which is built on the estimators
+
+        return write_report("report.html" if path is None else path, self, X, y, **settings)
+
     # Files.
 
     def _state(self) -> State:
@@ -285,8 +261,9 @@ class RecursiveEstimator(StreamMixin, Savable, BaseEstimator):  # type: ignore[m
             "n_features_in": self.n_features_in_,
             "n_seen": self.n_seen_,
             "names": None if names is None else [str(name) for name in names],
-            "keys": None if self._names is None else [str(name) for name in self._names],
+            "keys": None if self._keys is None else [str(name) for name in self._keys],
             "features": described,
+            "target_names": self._target_names,
             "width": self._penalties_of_memory().shape[0],
         }
         return values, arrays | self._memory.arrays("memory")
@@ -299,7 +276,7 @@ class RecursiveEstimator(StreamMixin, Savable, BaseEstimator):  # type: ignore[m
         self.n_features_in_, self.n_seen_ = int(values["n_features_in"]), int(values["n_seen"])
         if values["names"] is not None:
             self.feature_names_in_ = np.array(values["names"], dtype=object)
-        self._names = values["keys"]
+        self._keys, self._target_names = values["keys"], values["target_names"]
         self.features_ = load_features(values["features"], arrays)
         self.features = self.features_
         penalties = self._penalties(int(values["width"]))
@@ -309,14 +286,6 @@ class RecursiveEstimator(StreamMixin, Savable, BaseEstimator):  # type: ignore[m
         if self.window is not None:
             return Window.from_arrays(penalties, int(self.window), float(self.forgetting), arrays, "memory")
         return Factor.from_arrays(penalties, arrays, "memory")
-
-
-def _first_row(x: Any) -> Array:
-    """The first row of a stream, as a matrix."""
-    values = list(x.values()) if isinstance(x, Mapping) else x
-    if isinstance(values, Tensor) or sparse.issparse(values):
-        raise TypeError(f"x must be a mapping or a sequence of numbers, got {type(values).__name__}: use partial_fit")
-    return np.asarray(values, dtype=np.float64)[None]
 
 
 def _check_number(name: str, value: Any, holds: Any, asked: str) -> None:

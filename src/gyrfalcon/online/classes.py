@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from gyrfalcon.estimators.targets import check_same_kind
+
 Array = np.ndarray[Any, Any]
 
 
@@ -37,11 +39,7 @@ class Classes:
         new = [place for place, label in enumerate(found.tolist()) if label not in self.column]
         if not new:
             return self
-        if len(self) and _kind(self.labels) != _kind(found):
-            raise ValueError(
-                f"y holds labels such as {found[0]!r}, but the classes so far are {self.sorted[:5].tolist()}: labels "
-                "must be all numbers or all text"
-            )
+        check_same_kind(self.sorted, found)
         return Classes(np.concatenate([self.labels, found[new]]) if len(self) else found[new])
 
     def without(self, label: Any) -> Classes:
@@ -68,9 +66,3 @@ class Classes:
         if len(np.unique(labels)) != len(labels) or labels.ndim != 1:
             raise ValueError("the classes of the file are not all different")
         return cls(labels)
-
-
-def _kind(labels: Array) -> str:
-    if labels.dtype == object:
-        return "text" if isinstance(labels[0], str) else "number"
-    return "text" if labels.dtype.kind in "US" else "number"

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import functools
+import threading
 from typing import Any, Self
 
 import numpy as np
 from scipy.linalg import lapack, solve_triangular
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
-from gyrfalcon.matrix.native_engine import core
+from gyrfalcon.native import core
+
+from .missing_penalty import with_missing_penalty
 
 Array = np.ndarray[Any, Any]
 
-BLOCK_ROWS = 96  # from so many rows on LAPACK's blocked QR is faster than rotations, see `python -m benchmarks online`
+PENDING_ROWS = 8  # single rows that wait to be taken up together, which takes half the time of one after the other
+VECTOR = 8  # numbers that the widest instructions take at once
+BLOCK_ROWS = 512  # from which on LAPACK's blocked QR is faster than reflections, by `python -m benchmarks online`
 LAPACK_BLOCK = 64  # columns that LAPACK transforms together
 LEAST_PENALTY = 0.25  # share of the penalty that the factor holds at least: what is missing is added when it is solved
-CG_TOLERANCE = 1e-16
-MOST_CG_STEPS = 60  # the matrix has eigenvalues between 1 and 4: half of them suffice for the last digit
+
+
+def whole_vectors(columns: int) -> int:
+    """So many columns or a few more, which the compiled core handles in whole vectors."""
+    return -(-columns // VECTOR) * VECTOR
 
 
 @functools.cache
@@ -29,7 +37,7 @@ class Factor:
     """The upper triangular R and the rotated targets Z with R'R = Σ wᵢ xᵢxᵢ' + diag(penalties), R'Z = Σ wᵢ xᵢyᵢ'.
 
     It is the triangular factor of the stacked rows, so that solving R W = Z is as accurate as a QR decomposition of all
-    of them. What the rotations leave over of the targets is the sum of squared residuals, penalty included.
+    of them. What the reflections leave over of the targets is the sum of squared residuals, penalty included.
 
     Parameters
     ----------
@@ -51,14 +59,29 @@ class Factor:
     def __init__(self, penalties: Array, outputs: int):
         self.penalties = penalties
         d = len(penalties)
-        self._room = np.zeros((d, d + outputs))  # with room for more outputs
+        self._room = np.zeros((d, whole_vectors(d + outputs)))  # with room for more outputs
         self._room[np.arange(d), np.arange(d)] = np.sqrt(penalties)
-        self._leftover_room = np.zeros((1, outputs))
+        self._leftover_room = np.zeros((1, self._room.shape[1] - d))
         self.outputs = outputs
         self.weight = 0.0
         self.held = 1.0
         self._solved: Array | None = None
         self._coefficients: Array | None = None
+        self._wait()
+
+    def _wait(self) -> None:
+        """Room for single rows that are taken up when eight are there, or when somebody asks."""
+        self.pending = np.zeros((PENDING_ROWS, self.width + self.outputs))
+        self._waiting = 0
+        self._lock = threading.Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        self._settle()
+        return {name: value for name, value in self.__dict__.items() if name not in ("_lock", "pending", "_waiting")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._wait()
 
     @property
     def width(self) -> int:
@@ -67,18 +90,22 @@ class Factor:
     @property
     def table(self) -> Array:
         """[R Z]. Changing its entries is the owner's business alone."""
+        self._settle()
         return self._room[:, : self.width + self.outputs]
 
     @property
     def R(self) -> Array:  # noqa: N802
+        self._settle()
         return self._room[:, : self.width]
 
     @property
     def Z(self) -> Array:  # noqa: N802
+        self._settle()
         return self._room[:, self.width : self.width + self.outputs]
 
     @property
     def leftover(self) -> Array:
+        self._settle()
         return self._leftover_room[:, : self.outputs]
 
     def _changed(self) -> None:
@@ -86,7 +113,7 @@ class Factor:
 
     def copy(self) -> Factor:
         new = Factor.__new__(Factor)
-        new.__dict__.update(self.__dict__)
+        new.__setstate__(self.__getstate__())
         new._room, new._leftover_room = self._room.copy(), self._leftover_room.copy()
         return new
 
@@ -106,13 +133,40 @@ class Factor:
             rows *= np.sqrt(weights)[:, None]
         self._changed()
         if core is not None and count < BLOCK_ROWS:
-            leftover = self._leftover_room if self._leftover_room.shape[1] == self.outputs else self.leftover.copy()
-            core.take_up(self.table, rows, leftover)
-            self.leftover[:] = leftover
+            self._settle()
+            self._reflect(rows)
         else:
             self._stack(rows, triangular=False)
         if self.held < LEAST_PENALTY:
             self.top_up()
+
+    @property
+    def slot(self) -> int:
+        """Which row of `pending` is to be filled before `push` takes it; only where the compiled core is."""
+        return self._waiting
+
+    def push(self) -> None:
+        """Take up the row that was written to `pending`, of weight one, at once or a little later."""
+        self.weight += 1.0
+        self._solved = self._coefficients = None
+        self._waiting += 1
+        if self._waiting == PENDING_ROWS:
+            self._settle()
+
+    def _settle(self) -> None:
+        """Take up the rows that wait. Threads that predict may all come here."""
+        if self._waiting:
+            with self._lock:
+                if self._waiting:
+                    self._reflect(self.pending[: self._waiting])
+                    self._waiting = 0
+
+    def _reflect(self, rows: Array) -> None:
+        """Take up a few rows by reflections of eight at a time."""
+        assert core is not None
+        leftover = self._leftover_room[:, : self.outputs].copy()
+        core.take_up(self._room, rows, leftover)
+        self._leftover_room[:, : self.outputs] = leftover
 
     def forget(self, factor: float) -> None:
         """Multiply the weights of all rows taken up, and the share of the penalties that is held."""
@@ -155,7 +209,7 @@ class Factor:
                 assert info == 0
                 self.Z[:] = Z
                 self.leftover[:] += np.square(rest).sum(0)
-        signs = np.where(np.diag(R) < 0, -1.0, 1.0)[:, None]  # positive diagonals, as the rotations have them
+        signs = np.where(np.diag(R) < 0, -1.0, 1.0)[:, None]  # positive diagonals, as the reflections have them
         self.R[:] = np.triu(R) * signs
         self.Z[:] *= signs
         self._changed()
@@ -164,14 +218,16 @@ class Factor:
 
     def grow(self, count: int) -> None:
         """Add outputs, which were zero in all rows so far."""
+        self._settle()
         needed = self.width + self.outputs + count
         if needed > self._room.shape[1]:
-            room = np.zeros((self.width, needed + (self.outputs if self.outputs > 1 else 0)))
+            room = np.zeros((self.width, whole_vectors(needed + (self.outputs if self.outputs > 1 else 0))))
             room[:, : self._room.shape[1]] = self._room
             leftover = np.zeros((1, room.shape[1] - self.width))
             leftover[:, : self._leftover_room.shape[1]] = self._leftover_room
             self._room, self._leftover_room = room, leftover
         self.outputs += count
+        self._wait()
         self._changed()
 
     def drop(self, output: int) -> None:
@@ -180,6 +236,7 @@ class Factor:
         Z, leftover = self.Z[:, kept].copy(), self.leftover[:, kept].copy()
         self.Z[:], self.leftover[:] = 0.0, 0.0
         self.outputs -= 1
+        self._wait()
         self.Z[:], self.leftover[:] = Z, leftover
         self._changed()
 
@@ -226,7 +283,8 @@ class Factor:
         if core is not None:
             rows = np.zeros((len(X), self.width + self.outputs))
             rows[:, : self.width] = X
-            core.project(self.table, rows)
+            self._settle()
+            core.project(self._room, rows)
             return rows[:, : self.width], -rows[:, self.width :]
         V = solve_triangular(self.R, X.T, trans="T", check_finite=False).T
         return V, V @ self.Z
@@ -266,28 +324,7 @@ class Factor:
         return np.asarray(np.maximum(found, 0.0))
 
     def _with_whole_penalty(self, B: Array) -> Array:
-        """(I + R⁻ᵀ diag(missing penalties) R⁻¹)⁻¹ B by conjugate gradients."""
-        missing = (1.0 - self.held) * self.penalties[:, None]
-
-        def product(P: Array) -> Array:
-            inner = missing * solve_triangular(self.R, P, check_finite=False)
-            return np.asarray(P + solve_triangular(self.R, inner, trans="T", check_finite=False))
-
-        U = B.copy()
-        residual = B - product(U)
-        direction, square = residual.copy(), np.square(residual).sum(0)
-        least = CG_TOLERANCE**2 * np.square(B).sum(0)
-        for _ in range(MOST_CG_STEPS):
-            active = square > least
-            if not active.any():
-                break
-            image = product(direction)
-            step = np.where(active, square / np.where(active, (direction * image).sum(0), 1.0), 0.0)
-            U += step * direction
-            residual -= step * image
-            before, square = square, np.square(residual).sum(0)
-            direction = residual + np.where(active, square / np.where(active, before, 1.0), 0.0) * direction
-        return U
+        return with_missing_penalty(self.R, (1.0 - self.held) * self.penalties, B)
 
     # Files.
 
@@ -307,6 +344,6 @@ class Factor:
         if not (np.isfinite(table).all() and np.isfinite(leftover).all() and np.isfinite(numbers).all()):
             raise ValueError(f"{name} holds numbers that are not finite")
         factor = cls(penalties, table.shape[1] - d)
-        factor._room[:], factor._leftover_room[:] = table, leftover
+        factor.table[:], factor.leftover[:] = table, leftover
         factor.weight, factor.held = (float(number) for number in numbers)
         return factor

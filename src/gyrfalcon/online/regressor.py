@@ -6,10 +6,11 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from gyrfalcon.estimators.data import hand_back, names_of, read_points, read_targets
+from gyrfalcon.estimators.data import hand_back, read_points, read_targets
+from gyrfalcon.native import core
 from gyrfalcon.persistence import State
 
-from .base import RecursiveEstimator
+from .base import LARGEST, RecursiveEstimator
 from .factor import Factor
 
 Array = np.ndarray[Any, Any]
@@ -64,7 +65,7 @@ class RecursiveRegressor(RegressorMixin, RecursiveEstimator):  # type: ignore[mi
     """
 
     _flat: bool
-    _target_names: list[str] | None
+    _slots: tuple[Array, list[Array]] | None = None  # rows that wait, and the places of the features in them
 
     def __init__(
         self,
@@ -102,6 +103,30 @@ class RecursiveRegressor(RegressorMixin, RecursiveEstimator):  # type: ignore[mi
         sample_weight : array of shape (n,), optional
         """
         return self._learn(X, y, sample_weight, reset=not hasattr(self, "_memory"))
+
+    def learn_one(self, x: Any, y: Any) -> None:
+        if not self._learn_quickly(x, y):
+            super().learn_one(x, y)
+
+    learn_one.__doc__ = RecursiveEstimator.learn_one.__doc__
+
+    def _learn_quickly(self, x: Any, y: Any) -> bool:
+        """Learn from a dictionary of plain features, whose numbers go straight to where rows wait to be taken up."""
+        memory = self.__dict__.get("_memory")
+        if type(memory) is not Factor or type(x) is not dict or self._keys is None or core is None:
+            return False
+        if self.features_ is not None or self.forgetting != 1.0 or not self._flat:
+            return False
+        if self._slots is None or self._slots[0] is not memory.pending:
+            memory.pending[:, : int(self.fit_intercept)] = 1.0
+            self._slots = memory.pending, [row[int(self.fit_intercept) : -1] for row in memory.pending]
+        place = memory.slot
+        if not (core.read_row(x, self._keys, self._slots[1][place], LARGEST) and -LARGEST <= y <= LARGEST):
+            return False  # the longer way says what is wrong
+        memory.pending[place, -1] = y
+        memory.push()
+        self.n_seen_ += 1
+        return True
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Predicted targets, as the kind of X; with `return_std` also the standard deviation of a new observation.
@@ -183,24 +208,23 @@ class RecursiveRegressor(RegressorMixin, RecursiveEstimator):  # type: ignore[mi
     def _by_output(self, values: Array) -> Array:
         return values[:, 0] if self._flat else values
 
-    def _handed_back(self, values: Array, X: Any) -> Any:
-        outputs = values.shape[1]
+    def _names(self, outputs: int) -> list[str]:
         given = self._target_names
-        names = given if given and len(given) == outputs else [f"y{i}" if outputs > 1 else "y" for i in range(outputs)]
-        return hand_back(values[:, 0] if self._flat else values, X, names, None)
+        return given if given and len(given) == outputs else [f"y{i}" if outputs > 1 else "y" for i in range(outputs)]
+
+    def _handed_back(self, values: Array, X: Any) -> Any:
+        return hand_back(values[:, 0] if self._flat else values, X, self._names(values.shape[1]), None)
 
     def _read_y(self, y: Any, rows: int) -> Array:
         targets = read_targets(y, rows=rows)
         if np.abs(targets).max(initial=0.0) > 1e100:
             raise ValueError("y holds numbers larger than 1e100, whose squares overflow in sums: scale y")
-        self._latest_names = names_of(y)
         return targets
 
     def _prepare(self, targets: Array, *, reset: bool) -> int:
         outputs = 1 if targets.ndim == 1 else targets.shape[1]
-        names = self.__dict__.pop("_latest_names", None)
         if reset:
-            self._flat, self._target_names = targets.ndim == 1, names
+            self._flat = targets.ndim == 1
         elif self._memory.outputs != outputs or self._flat != (targets.ndim == 1):
             shape = "one target" if self._flat else f"{self._memory.outputs} targets"
             raise ValueError(f"y has shape {targets.shape}, but the model was fitted with {shape} for each row")
@@ -217,11 +241,11 @@ class RecursiveRegressor(RegressorMixin, RecursiveEstimator):  # type: ignore[mi
 
     def _state(self) -> State:
         values, arrays = super()._state()
-        return values | {"flat": self._flat, "target_names": self._target_names}, arrays
+        return values | {"flat": self._flat}, arrays
 
     def _set_state(self, values: dict[str, Any], arrays: dict[str, Array]) -> None:
         super()._set_state(values, arrays)
-        self._flat, self._target_names = bool(values["flat"]), values["target_names"]
+        self._flat = bool(values["flat"])
         if self._flat and self._memory.outputs != 1:
             raise ValueError("a model of one target has one output")
 

@@ -46,6 +46,12 @@ class _Adapter:
             raise ValueError(f"the features {unknown[:5]} were not in the first row: give all of them from the start")
         return [x.get(name, 0.0) for name in self._features]
 
+    def learn_one(self, x: dict[Any, Any], y: Any) -> None:
+        self._learner.learn_one(self._row(x, learning=True), y)
+
+    def predict_one(self, x: dict[Any, Any], **options: Any) -> Any:
+        return self._learner.predict_one(self._row(x, learning=False))
+
     def _unit_test_skips(self) -> set[str]:
         return {"check_emerging_features"}
 
@@ -66,12 +72,6 @@ class RiverRegressor(_Adapter, _Regressor):  # type: ignore[misc]
     @classmethod
     def _unit_test_params(cls) -> Any:
         yield {"model": RecursiveRegressor()}
-
-    def learn_one(self, x: dict[Any, Any], y: Any) -> None:
-        self._learner.learn_one(self._row(x, learning=True), y)
-
-    def predict_one(self, x: dict[Any, Any]) -> Any:
-        return self._learner.predict_one(self._row(x, learning=False))
 
 
 class RiverClassifier(_Adapter, _Classifier):  # type: ignore[misc]
@@ -94,12 +94,6 @@ class RiverClassifier(_Adapter, _Classifier):  # type: ignore[misc]
     @property
     def _multiclass(self) -> bool:
         return True
-
-    def learn_one(self, x: dict[Any, Any], y: Any) -> None:
-        self._learner.learn_one(self._row(x, learning=True), y)
-
-    def predict_one(self, x: dict[Any, Any], **options: Any) -> Any:
-        return self._learner.predict_one(self._row(x, learning=False))
 
     def predict_proba_one(self, x: dict[Any, Any], **options: Any) -> dict[Any, float]:
         found: dict[Any, float] = self._learner.predict_proba_one(self._row(x, learning=False))

@@ -70,8 +70,9 @@ def importance(estimator: Any, points: Any, columns: Sequence[str], y: Array) ->
 
 def _affordable(n: int, columns: int, estimator: Any) -> tuple[int, int]:
     """How many rows to shuffle, and how often."""
-    centers, features = estimator.centers_.shape
-    outputs = np.asarray(estimator.coefficients_).size // max(1, centers)
+    coefficients = np.asarray(estimator.coefficients_)
+    centers, features = len(coefficients), estimator.n_features_in_
+    outputs = coefficients.size // max(1, centers)
     leaves = getattr(estimator, "partition_", None)
     if leaves is not None:  # most rows have one leaf
         centers += leaves.points.shape[0] // leaves.n_leaves

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
 
 from gyrfalcon.tuning import Grid, Trace
 
@@ -116,6 +117,12 @@ def _draw(evidence: Evidence, size: int, random: np.random.Generator) -> Array:
 def _refit(evidence: Evidence, X: Any, y: Array, fewer: float) -> Any:
     """The model fitted to some rows with the same kernel and noise; the penalty is the noise over the row count."""
     estimator = evidence.estimator
+    if not hasattr(estimator, "kernel_"):  # linear in features, with a penalty on the sum of the losses
+        again = clone(evidence.model)
+        last = again if estimator is evidence.model else again[-1]
+        if getattr(estimator, "features_", None) is not None:
+            last.set_params(features=FrozenEstimator(estimator.features_))
+        return again.fit(X, y)
     settings = {
         "kernel": estimator.kernel_, "length_scale": "auto", "penalty": estimator.penalty_ * fewer, "tune": None,
         "centers": "uniform", "n_centers": "auto", "verbose": False, "checkpoint": None, "warm_start": False,

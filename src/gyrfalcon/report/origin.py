@@ -43,8 +43,8 @@ def reproduce(evidence: Evidence, command: str | None) -> Section:
         command = f"import gyrfalcon as gf\n\nmodel = {_written(evidence.model)}\nmodel.fit(X_train, y_train)\n"
         command += "gf.report.write_report('report.html', model, X_test, y_test)"
     fitted = {
-        "Kernel": repr(getattr(estimator, "kernel_", "–")),
-        "Penalty": number(getattr(estimator, "penalty_", float("nan")), 6),
+        "Kernel": repr(estimator.kernel_) if hasattr(estimator, "kernel_") else "–",
+        "Penalty": number(getattr(estimator, "penalty_", getattr(estimator, "penalty", float("nan"))), 6),
         "Centers": f"{rows_of(estimator.centers_):,}" if hasattr(estimator, "centers_") else "–",
         "Parameters": ", ".join(f"{name}={value!r}" for name, value in estimator.get_params(deep=False).items()),
     }
@@ -60,5 +60,8 @@ def reproduce(evidence: Evidence, command: str | None) -> Section:
 
 
 def _written(model: Any) -> str:
-    text = model.__repr__(N_CHAR_MAX=2000)
-    return f"gf.{text}" if type(model).__module__.startswith("gyrfalcon.") else text
+    text = str(model.__repr__(N_CHAR_MAX=2000))
+    package, _, room = type(model).__module__.rpartition(".")[0].partition(".")
+    if package != "gyrfalcon":
+        return text
+    return f"gf.{room}.{text}" if room in ("online", "dynamics") else f"gf.{text}"

@@ -93,6 +93,41 @@ class TableModel(Savable, BaseEstimator):  # type: ignore[misc]
         self.skipped_ = int((~kept).sum())
         return self
 
+    def partial_fit(self, table: Any, target: str | None = None) -> Self:
+        """Learn from more rows, as `fit` would have with all of them; the estimator must be `updatable`.
+
+        Columns are made into features as the first fit has decided: categories that it has not seen are others.
+
+        Parameters
+        ----------
+        table : dict of columns, Arrow table, pandas or polars frame
+            With the target. Rows where it is missing are left out. A class that was not seen before is added.
+        target : str, optional
+            For the first call, which is a `fit`.
+
+        Examples
+        --------
+        >>> import gyrfalcon as gf
+        >>> table = {"area": [50.0, 64.0, 80.0, 71.0], "rent": [5.0, 6.4, 8.0, 7.1]}
+        >>> model = gf.TableModel(gf.KernelRegressor(updatable=True)).fit(table, "rent")
+        >>> model.partial_fit({"area": [100.0, 90.0], "rent": [10.0, 9.0]}).estimator_.moments_.count
+        6
+        """
+        if not hasattr(self, "estimator_"):
+            if target is None:
+                raise ValueError("target is missing: name the column to predict in the first call")
+            return self.fit(table, target)
+        if target not in (None, self.target_):
+            raise ValueError(f"target={target!r} is another column than {self.target_!r}, which the model predicts")
+        if not self.estimator_.updatable:
+            raise ValueError(
+                f"the model keeps nothing that rows could be added to: fit it with "
+                f"{type(self.estimator_).__name__}(updatable=True)"
+            )
+        rows, y = self.truth(table)
+        self.estimator_.partial_fit(self.features(rows_of(named_columns(table), rows)), y)
+        return self
+
     def _task(self, column: Column) -> str:
         if self.task not in ("auto", *TASKS):
             raise ValueError(f"task must be 'auto' or one of {TASKS}, got {self.task!r}")
