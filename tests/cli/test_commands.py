@@ -68,7 +68,11 @@ def test_reports(folder, gyrfalcon, tmp_path):
         assert words in page
         assert "city = Rome" in page
         assert ">price</text>" in page or name == "evaluate"  # axes say what is predicted
-        assert f"gyrfalcon {name} " in page
+        assert f"gyrfalcon {'report' if name == 'evaluate' else name} " in page
+    done = gyrfalcon(f"report {folder}/kind.safetensors {folder}/new_homes.csv --out", tmp_path / "report.html")
+    assert done.code == 0, done.err
+    assert "kind of new_homes.csv" in (tmp_path / "report.html").read_text()
+    (tmp_path / "report.html").unlink()
     assert sorted(os.listdir(tmp_path)) == ["evaluate.html", "fit.html", "m.safetensors"]
 
 
@@ -112,7 +116,7 @@ def test_tune_shows_what_it_chose(folder, gyrfalcon, tmp_path):
     assert next(iter(done.result["relevance"].values())) == 1
     assert not any(name.startswith("sold") for name in done.result["length_scales"])
     assert gf.load(tmp_path / "m.safetensors").target_ == "price"
-    assert "where it bends" in gyrfalcon(f"tune {folder}/homes.csv --target price --test-fraction 0").out
+    assert "relevance of the features" in gyrfalcon(f"tune {folder}/homes.csv --target price --test-fraction 0").out
 
 
 @pytest.mark.parametrize("ending", ["parquet", "feather", "npz", "arff", "libsvm", "tsv", "csv.gz"])
@@ -198,14 +202,14 @@ def test_a_class_of_one_row_is_learned(gyrfalcon, tmp_path):
 
 
 def test_error_bars_do_not_depend_on_the_solver(gyrfalcon, tmp_path, monkeypatch):
-    assert estimator_for("regression", 300, 5, 1, seconds=20, seed=0).uncertainty is True
+    assert estimator_for("regression", 10**6, 5, 1, seconds=None, given={}).uncertainty is True
     X = np.random.default_rng(0).normal(size=(80, 2))
     frame = pd.DataFrame(X, columns=["a", "b"]).assign(y=X[:, 0])
     frame.to_csv(tmp_path / "d.csv", index=False)
     gf.TableModel(gf.KernelRegressor(solver="falkon", tune=None)).fit(frame, "y").save(tmp_path / "m.safetensors")
     done = gyrfalcon(f"predict {tmp_path}/m.safetensors {tmp_path}/d.csv --std --out", tmp_path / "p.csv")
     assert (done.code, len(done.err.splitlines())) == (1, 1)
-    assert "--std needs a model that knows its error bars" in done.err
+    assert "return_std needs a squared loss and uncertainty=True" in done.err
 
 
 def test_time_budget_takes_fewer_centers(gyrfalcon, monkeypatch):
@@ -216,14 +220,14 @@ def test_time_budget_takes_fewer_centers(gyrfalcon, monkeypatch):
         return type("Planned", (), {"interval": (0.0, given["iterations"] * m / 1000)})
 
     monkeypatch.setattr(gf, "plan", plan)
-    regressor = estimator_for("regression", 100_000, 5, 1, seconds=20, seed=0)
+    regressor = estimator_for("regression", 100_000, 5, 1, seconds=20, given={})
     assert 20 * regressor.n_centers / 1000 <= 10 < 20 * 2 * regressor.n_centers / 1000
-    assert estimator_for("classification", 100_000, 5, 2, seconds=2000, seed=0).loss == "logistic"
-    classifier = estimator_for("classification", 100_000, 5, 9, seconds=100, seed=0)
+    assert estimator_for("classification", 100_000, 5, 2, seconds=2000, given={}).loss == "logistic"
+    classifier = estimator_for("classification", 100_000, 5, 9, seconds=100, given={})
     assert classifier.loss == "squared"
     assert classifier.tune.seconds == 40
     few = len(asked)
-    assert estimator_for("regression", 300, 5, 1, seconds=20, seed=0).n_centers == "auto"
+    assert estimator_for("regression", 300, 5, 1, seconds=20, given={}).n_centers == "auto"
     assert len(asked) == few  # small data are fitted at once
 
 

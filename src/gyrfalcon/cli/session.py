@@ -19,7 +19,6 @@ from rich.console import Console
 from rich.table import Table
 
 from gyrfalcon.command import INTERRUPTED, INTERRUPTION
-from gyrfalcon.estimators.interrupts import Interrupted
 
 FAILED = 1
 DEBUG = "GYRFALCON_DEBUG"
@@ -33,7 +32,7 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
         try:
             with _warnings_as_notes():
                 command(*args, **kwargs)
-        except (KeyboardInterrupt, Interrupted):
+        except KeyboardInterrupt:
             raise _failure(INTERRUPTION, INTERRUPTED) from None
         except BrokenPipeError:  # whoever read the output has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -71,13 +70,17 @@ def note(words: str) -> None:
     typer.echo(f"note: {' '.join(words.split())}", err=True)
 
 
+def warn(words: str) -> None:
+    """Write a line to stderr that is not to be overlooked."""
+    typer.secho(f"warning: {' '.join(words.split())}", err=True, fg=typer.colors.YELLOW, bold=True)
+
+
 @contextmanager
 def _warnings_as_notes() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("default")
         for ignored in (DeprecationWarning, FutureWarning, PendingDeprecationWarning, ResourceWarning):
             warnings.simplefilter("ignore", ignored)
-        warnings.simplefilter("error", Interrupted)
         warnings.showwarning = lambda message, *_, **__: note(str(message))
         yield
 

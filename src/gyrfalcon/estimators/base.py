@@ -43,7 +43,13 @@ from .predictor import WIDE_ROWS, Predictor
 from .streams import is_stream, source_of
 from .targets import ClassTargets, Coefficients, RegressionTargets
 
-_METHODS = ("predict", "predict_proba", "predict_log_proba", "decision_function")
+# What predictions may be, and what their columns are called in files.
+_METHODS = {
+    "predict": "prediction",
+    "predict_proba": "probability",
+    "predict_log_proba": "log_probability",
+    "decision_function": "score",
+}
 ESTIMATOR_STOPPING = EarlyStopping(validation=0.1, patience=5, tolerance=0.0)  # what early_stopping=True means
 
 
@@ -314,7 +320,13 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
             check_is_fitted(self)
         return self._function()(read_points(self, X, reset=False))
 
-    def write_predictions(self, X: Any, path: str | os.PathLike[str], *, method: str = "predict") -> int:
+    def prediction_columns(self, X: Any) -> dict[str, Array]:
+        """Predictions as the columns of a table."""
+        raise NotImplementedError
+
+    def write_predictions(
+        self, X: Any, path: str | os.PathLike[str], *, method: str = "predict", **columns: Any
+    ) -> int:
         """Write predictions for data of any size to a file, chunk by chunk; returns the number of rows.
 
         Parameters
@@ -325,6 +337,9 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
             Ends in .parquet, .feather, .csv or .npy. It appears when it is complete.
         method : str
             "predict", or of a classifier "predict_proba", "predict_log_proba" or "decision_function".
+        columns
+            What `predict` writes beside the column `prediction`, as for `prediction_columns`: `return_std=True` and
+            `interval=0.95` of a regression, `probabilities=True` of a classification.
 
         Examples
         --------
@@ -333,21 +348,32 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
         >>> model = gf.KernelRegressor().fit(X, X[:, 0])
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     np.save(f"{folder}/new.npy", X)
-        ...     model.write_predictions(f"{folder}/new.npy", f"{folder}/predicted.npy")
+        ...     model.write_predictions(f"{folder}/new.npy", f"{folder}/predicted.npy", return_std=True)
         6
         """
         check_is_fitted(self)
         if not callable(getattr(self, method, None)) or method not in _METHODS:
-            raise ValueError(f"method must be one of {_METHODS} that {type(self).__name__} has, got {method!r}")
+            raise ValueError(f"method must be one of {sorted(_METHODS)} that {type(self).__name__} has, got {method!r}")
+        if method != "predict" and columns:
+            raise ValueError(f"{next(iter(columns))} does not go with method={method!r}: leave one of them out")
         source = source_of(X, getattr(self, "feature_names_in_", None)) if is_stream(X) else X
         step = source.chunk_rows() if isinstance(source, Source) else WIDE_ROWS
         rows = source.shape[0] if hasattr(source, "shape") else len(source)
         if rows == 0:
             raise ValueError("X has no rows to predict")
-        parts = (np.asarray(getattr(self, method)(source[a : min(rows, a + step)])) for a in range(0, rows, step))
+        chunks = (source[a : min(rows, a + step)] for a in range(0, rows, step))
+        parts = (self._columns_of(chunk, method, columns) for chunk in chunks)
         first = next(parts)
-        names = [*(self._target_names or ["y"])] if first.ndim == 1 else self._names(first.shape[1])
-        return data.write(path, names, itertools.chain([first], parts))
+        return data.write(path, list(first), itertools.chain([first], parts))
+
+    def _columns_of(self, X: Any, method: str, columns: Mapping[str, Any]) -> dict[str, Array]:
+        if method == "predict":
+            return self.prediction_columns(X, **columns)
+        values = np.asarray(getattr(self, method)(X))
+        if values.ndim == 1:
+            return {_METHODS[method]: values}
+        names = self._names(values.shape[1])
+        return {f"{_METHODS[method]}_{name}": column for name, column in zip(names, values.T, strict=True)}
 
     def report(self, X: Any, y: Any, path: str | os.PathLike[str] | None = None, **settings: Any) -> Path:
         """Write report.html, or `path`, on the model, tested on rows it was not fitted to; see `report.write_report`.

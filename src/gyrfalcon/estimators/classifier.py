@@ -277,6 +277,28 @@ checkpoint, memory_budget, device, random_state, verbose
             logarithms = np.log(self._probabilities(X))
         return hand_back(logarithms.astype(self._type()), X, self._names(), self._output_container)
 
+    def prediction_columns(self, X: Any, *, probabilities: bool = False) -> dict[str, Array]:
+        """Predictions as the columns of a table: `prediction`, and if asked for `probability_…` of each class.
+
+        Parameters
+        ----------
+        X : array, data frame, tensor or sparse matrix of shape (n, d)
+        probabilities : bool
+
+        Examples
+        --------
+        >>> import numpy as np, gyrfalcon as gf
+        >>> X = np.arange(6.0)[:, None]
+        >>> model = gf.KernelClassifier().fit(X, ["low"] * 3 + ["high"] * 3)
+        >>> list(model.prediction_columns(X, probabilities=True))
+        ['prediction', 'probability_high', 'probability_low']
+        """
+        found = {"prediction": np.asarray(self.predict(X))}
+        if probabilities:
+            chances = np.asarray(self.predict_proba(X)).T
+            found |= {f"probability_{name}": chance for name, chance in zip(self._names(), chances, strict=True)}
+        return found
+
     def _probabilities(self, X: Any) -> Array:
         outputs = self._outputs(X)
         loss = self._targets.loss

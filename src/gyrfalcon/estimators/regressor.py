@@ -20,6 +20,7 @@ from .base import KernelEstimator
 from .beginning import begin
 from .callbacks import with_callbacks
 from .data import hand_back, names_of, read_points, read_targets, read_weights
+from .gaussian_process import GaussianProcessMixin, in_columns
 from .interrupts import keeps_the_old_model
 from .pipeline import Fitted, Validation
 from .posterior import Posterior
@@ -29,7 +30,10 @@ from .targets import RegressionTargets
 LOSSES: dict[str, Loss] = {loss.name: loss for loss in (Absolute(), Robust(), Squared())}
 
 
-class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # type: ignore[misc]
+POSTERIOR_CENTERS = 1000  # through which deviations are seen if a solver has not made the moments of all anyway
+
+
+class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, KernelEstimator):  # type: ignore[misc]
     """Kernel ridge regression at any scale: min over f, b of Σᵢ wᵢ ℓ(f(xᵢ) + b, yᵢ) / Σᵢ wᵢ + penalty ‖f‖².
 
     f is a combination of kernels at `n_centers` centers (Nyström). With the defaults there is nothing to scale and
@@ -70,7 +74,8 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
         learn a linear map of the inputs. On at most 4,500 rows, unless a `Tuning` says otherwise.
     uncertainty : "auto" or bool
         Whether to keep what `predict(return_std=True)` needs, an m × m matrix. "auto" keeps it when the solver makes
-        it anyway (exact and direct); True makes it with one more pass over the data.
+        it anyway (exact and direct); True makes it with one more pass over the data, for at most 1,000 of the centers,
+        with which deviations are rather too large than too small.
     checkpoint : path of a directory, optional
         Where the fit is kept while it runs: killed, it goes on from there when it is called again as it was, and ends
         with the same coefficients. Emptied when the fit is complete; one directory per fit.
@@ -243,17 +248,28 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
             ones = np.ones((problem.K.shape[0], 1))
             self._evidence["weights"] = ones if problem.weights is None else as_numpy(problem.weights, np.float64)
         elif self.uncertainty is True or solution.record.solver == "direct":
-            moments = solution.moments or Moments.of(problem.K, problem.Y[:, :0], problem.weights)
-            self._evidence = _evidence_of(moments)
+            self._evidence = self._seen_through_centers(problem, solution.moments)
         else:
             return
         noise = np.array(solution.record.objective)
         prior = noise / max(self.penalty_ * fitted.total_weight, np.finfo(float).tiny)
         self._evidence |= {"noise": noise, "prior": prior}
 
+    @staticmethod
+    def _seen_through_centers(problem: LeastSquares, known: Moments | None) -> dict[str, Array]:
+        """The moments that the solver left, or else those of a part of the centers, made in one pass."""
+        if known is not None:
+            return _evidence_of(known)
+        K, m = problem.K, problem.K.shape[1]
+        if m <= POSTERIOR_CENTERS:
+            return _evidence_of(Moments.of(K, problem.Y[:, :0], problem.weights))
+        places = np.unique(np.linspace(0, m - 1, POSTERIOR_CENTERS).round().astype(np.int64))
+        moments = Moments.of(K.with_centers(index=places), problem.Y[:, :0], problem.weights)
+        return _evidence_of(moments) | {"places": places}
+
     # Predicting.
 
-    def predict(self, X: Any, return_std: bool = False) -> Any:
+    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
         """Predicted targets, as the kind of X; with `return_std` also the standard deviation of a new observation.
 
         The deviation is that of the Gaussian process whose mean this is, its noise included; signal and noise have
@@ -263,11 +279,17 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
         ----------
         X : array, data frame, tensor or sparse matrix of shape (n, d)
         return_std : bool
+        return_cov : bool
+            The covariance of new observations instead, of shape (n, n), or (n, n, t) with several outputs.
         """
+        if return_std and return_cov:
+            raise ValueError("return_std and return_cov: ask for one of them, the diagonal of the second is the square")
         values = self._outputs(X)
         flat = self.coefficients_.ndim == 1
         names = self._names(values.shape[1])
         mean = hand_back((values[:, 0] if flat else values).astype(self._output_type), X, names, self._output_container)
+        if return_cov:
+            return self._with_covariance(X, mean)
         if not return_std:
             return mean
         variance = self._variance(X)
@@ -275,18 +297,60 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
         deviation = (np.sqrt(variance) * self._targets.unit).astype(self._output_type)
         return mean, hand_back(deviation[:, 0] if flat else deviation, X, names, self._output_container)
 
-    def _variance(self, X: Any) -> Array:
-        """Of f, in units of the prior's variance."""
+    def prediction_columns(
+        self, X: Any, *, return_std: bool = False, interval: float | None = None
+    ) -> dict[str, Array]:
+        """Predictions as the columns of a table: `prediction`, and what is asked for.
+
+        Of several outputs, the names of the columns end in those of the outputs.
+
+        Parameters
+        ----------
+        X : array, data frame, tensor or sparse matrix of shape (n, d)
+        return_std : bool
+            Adds `standard_deviation`.
+        interval : float, optional
+            Adds `lower` and `upper`, between which so large a share of new observations is expected.
+
+        Examples
+        --------
+        >>> import numpy as np, gyrfalcon as gf
+        >>> X = np.arange(6.0)[:, None]
+        >>> list(gf.KernelRegressor().fit(X, X[:, 0]).prediction_columns(X, interval=0.9))
+        ['prediction', 'lower', 'upper']
+        """
+        bars = return_std or interval is not None
+        mean, std = self.predict(X, return_std=True) if bars else (self.predict(X), None)
+        outputs = self._names(1 if self.coefficients_.ndim == 1 else self.coefficients_.shape[1])
+        found = in_columns(mean, "prediction", outputs)
+        if return_std:
+            found |= in_columns(std, "standard_deviation", outputs)
+        if interval is not None:
+            for name, end in zip(("lower", "upper"), self.predict_interval(X, interval), strict=True):
+                found |= in_columns(end, name, outputs)
+        return found
+
+    def _ready_posterior(self, asked: str) -> Posterior:
         if not self._evidence:
-            raise ValueError("return_std needs a squared loss and uncertainty=True: fit again with that")
+            raise ValueError(f"{asked} needs a squared loss and uncertainty=True: fit again with that")
         if self.penalty_ == 0:
-            raise ValueError("return_std needs a positive penalty: it stands for the noise")
-        points = as_kind(read_points(self, X, reset=False), self.centers_)
+            raise ValueError(f"{asked} needs a positive penalty: it stands for the noise")
         if self._posterior is None:
             self._posterior = Posterior(*self._moments(), self.penalty_)
+        return self._posterior
+
+    def _toward_centers(self, points: Any) -> KernelMatrix:
+        """k(x, c) for the centers that the posterior is seen through."""
         K = self._function().at(points)
+        return K.with_centers(index=self._evidence["places"]) if "places" in self._evidence else K
+
+    def _variance(self, X: Any) -> Array:
+        """Of f, in units of the prior's variance."""
+        posterior = self._ready_posterior("return_std")
+        points = as_kind(read_points(self, X, reset=False), self.centers_)
+        K = self._toward_centers(points)
         # In float64: small pivots of T would magnify the rounding of float32 entries.
-        return self._posterior.variance(K.wide_block, K.prior_diagonal())
+        return posterior.variance(K.wide_block, K.prior_diagonal())
 
     def _moments(self) -> tuple[Array, Array]:
         if "moments" not in self._evidence:
