@@ -18,6 +18,7 @@ import gyrfalcon as gf
 from gyrfalcon.cli.budget import estimator_for
 from gyrfalcon.cli.demo import homes
 from gyrfalcon.cli.options import seconds
+from gyrfalcon.report.text import share
 
 
 def test_fit_predict_evaluate_info(folder, gyrfalcon, tmp_path):
@@ -229,6 +230,139 @@ def test_time_budget_takes_fewer_centers(gyrfalcon, monkeypatch):
     few = len(asked)
     assert estimator_for("regression", 300, 5, 1, seconds=20, given={}).n_centers == "auto"
     assert len(asked) == few  # small data are fitted at once
+
+
+def test_without_a_budget_nothing_depends_on_the_machine(monkeypatch):
+    def plan(*_, **__):
+        raise AssertionError("a fit without a budget is not timed")
+
+    monkeypatch.setattr(gf, "plan", plan)
+    for task, classes in (("regression", 1), ("classification", 9)):
+        estimator = estimator_for(task, 10**6, 5, classes, seconds=None, given={"random_state": 3})
+        assert estimator.n_centers == "auto"
+        assert estimator.tune == "auto"  # which has no limit of seconds
+        assert estimator.random_state == 3
+
+
+def test_a_budget_says_what_it_cut(monkeypatch, capsys):
+    takes = type("Planned", (), {})
+
+    def plan(n, d, m, t, **given):
+        takes.interval = (0.0, given["iterations"] * m / 1000)
+        return takes
+
+    monkeypatch.setattr(gf, "plan", plan)
+    cut = estimator_for("regression", 100_000, 5, 1, seconds=40, given={})
+    assert f"note: time budget: 3,162 → {cut.n_centers:,} centers" in capsys.readouterr().err
+    kept = estimator_for("regression", 100_000, 5, 1, seconds=40, given={"n_centers": 3000})
+    assert kept.n_centers == 3000
+    assert "centers may take 60 s, longer than the time budget" in capsys.readouterr().err
+
+
+def rare(folder, n=1500):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(n, 2)).round(3)
+    fraud = random.random(n) < 0.01 + 0.35 * (X[:, 0] > 1.5)
+    frame = pd.DataFrame(X, columns=["a", "b"]).assign(fraud=np.where(fraud, "yes", "no"))
+    frame.to_csv(folder / "rare.csv", index=False)
+    return folder / "rare.csv"
+
+
+def test_rare_classes(gyrfalcon, tmp_path):
+    data, model = rare(tmp_path), tmp_path / "m.safetensors"
+    plain = gyrfalcon(f"fit {data} --target fraud --json --out", model).result
+    weighted = gyrfalcon(f"fit {data} --target fraud --class-weight balanced --json --out", model).result
+    assert weighted["test"]["balanced_accuracy"] > plain["test"]["balanced_accuracy"] + 0.1
+    named = gyrfalcon(f"fit {data} --target fraud --class-weight yes=15,no=1 --json --out", model).result
+    assert named["test"]["log_loss"] != plain["test"]["log_loss"]
+    line = f"fit {data} --target fraud --threshold 0.15 --report {tmp_path}/r.html --json --out"
+    done = gyrfalcon(line, model)
+    assert done.code == 0, done.err
+    assert done.result["test"]["roc_auc"] == plain["test"]["roc_auc"]
+    assert done.result["test"]["balanced_accuracy"] > plain["test"]["balanced_accuracy"] + 0.1
+    gyrfalcon(f"predict {model} {data} --out", tmp_path / "p.csv")
+    table = pd.read_csv(tmp_path / "p.csv")
+    assert ((table["prediction"] == "yes") == (table["probability_yes"] >= 0.15)).all()
+    gyrfalcon(f"predict {model} {data} --threshold 0.9 --positive no --no-proba --out", tmp_path / "p.csv")
+    strict = pd.read_csv(tmp_path / "p.csv")
+    assert list(strict) == ["prediction"]
+    assert ((strict["prediction"] == "no") == (table["probability_no"] >= 0.9)).all()
+    page = (tmp_path / "r.html").read_text()
+    assert f"{share(done.result['test']['balanced_accuracy'])}</b>" in page
+    for options, says in (
+        ("--class-weight yes=much", "--class-weight must be balanced"),
+        ("--threshold 2", "threshold must lie between 0 and 1"),
+        ("--threshold 0.3 --positive maybe", "none of the classes"),
+    ):
+        assert says in gyrfalcon(f"fit {data} --target fraud {options} --out", model).err
+    for options in ("--class-weight balanced", "--threshold 0.5"):
+        assert "for classifications" in gyrfalcon(f"fit {data} --target a {options} --out", model).err
+
+
+def test_a_model_that_learned_nothing_says_so(gyrfalcon, tmp_path):
+    random = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": random.normal(size=300), "y": random.normal(size=300), "note": "text "})
+    frame["note"] += frame.index.astype(str) + "!"
+    frame.to_csv(tmp_path / "d.csv", index=False)
+    model = tmp_path / "m.safetensors"
+    done = gyrfalcon(f"fit {tmp_path}/d.csv --target y --report {tmp_path}/r.html --out", model)
+    assert done.code == 0
+    assert "warning: The model has learned nothing: on the test rows its R² is -" in done.err
+    assert "Likely cause: columns are not used, 'note'" in done.err
+    assert '<p class="warning" role="alert">The model has learned nothing' in (tmp_path / "r.html").read_text()
+    done = gyrfalcon(f"evaluate {model} {tmp_path}/d.csv --json")
+    assert done.code == 0
+
+
+def test_cross_validation_and_metrics(folder, gyrfalcon, tmp_path):
+    line = f"fit {folder}/homes.csv --target price --drop kind --cv 3 --metric mae --metric r2 --json --out"
+    done = gyrfalcon(line, tmp_path / "m.safetensors")
+    assert done.code == 0, done.err
+    assert list(done.result["folds"]) == ["mae", "r2"]
+    assert done.result["folds"]["r2"]["mean"] > 0.8
+    assert (done.result["train_rows"], done.result["test_rows"], done.result["test"]) == (160, 0, None)
+    shown = gyrfalcon(line.replace("--json ", ""), tmp_path / "m.safetensors")
+    assert "by cross-validation" in shown.out
+    assert list(
+        gyrfalcon(f"evaluate {tmp_path}/m.safetensors {folder}/new_homes.csv --metric mae --json").result["test"]
+    ) == ["rows", "mae"]
+    for options, code, says in (
+        ("--metric none", 2, "--metric must be one of"),
+        ("--metric accuracy", 1, "--metric accuracy is not known of this model: it has rmse, mae, r2"),
+        ("--cv 200", 1, "needs at least 400 rows"),
+        (f"--cv 3 --report {tmp_path}/r.html", 2, "needs test rows"),
+        (f"--cv 3 --checkpoint {tmp_path}/c", 2, "keeps one fit"),
+    ):
+        done = gyrfalcon(f"fit {folder}/homes.csv --target price {options} --out", tmp_path / "m.safetensors")
+        assert done.code == code
+        assert says in " ".join(done.err.replace("│", " ").split())
+
+
+def test_predictions_with_everything(folder, gyrfalcon, tmp_path):
+    model, new = folder / "price.safetensors", folder / "new_homes.csv"
+    done = gyrfalcon(f"predict {model} {new} --keep-all --std --interval 0.9 --out", tmp_path / "p.csv")
+    assert done.code == 0, done.err
+    table, given = pd.read_csv(tmp_path / "p.csv"), pd.read_csv(new)
+    assert list(table) == [*given, "prediction", "standard_deviation", "lower", "upper"]
+    pd.testing.assert_frame_equal(table[list(given)], given)
+    half = 1.6448536269514722 * table["standard_deviation"]
+    np.testing.assert_allclose(table["upper"] - table["prediction"], half, rtol=1e-9)
+    np.testing.assert_allclose(table["prediction"] - table["lower"], half, rtol=1e-9)
+    for options, says in (
+        ("--interval 2", "--interval must lie between 0 and 1"),
+        ("--threshold 0.5", "--threshold and --positive are for classifications"),
+    ):
+        assert says in " ".join(gyrfalcon(f"predict {model} {new} {options} --out", tmp_path / "q.csv").err.split())
+    classes = folder / "kind.safetensors"
+    assert "--std and --interval are for" in gyrfalcon(f"predict {classes} {new} --std --out", tmp_path / "q.csv").err
+    assert "give that too" in gyrfalcon(f"predict {classes} {new} --positive dear --out", tmp_path / "q.csv").err
+
+
+def test_checkpoints(folder, gyrfalcon, tmp_path):
+    line = f"fit {folder}/homes.csv --target kind --drop price --checkpoint {tmp_path}/kept --json --out"
+    done = gyrfalcon(line, tmp_path / "m.safetensors")
+    assert done.code == 0, done.err
+    assert done.result["test"] == json.loads((folder / "kind.json").read_text())["test"]
 
 
 def test_durations():

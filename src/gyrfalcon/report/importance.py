@@ -18,14 +18,15 @@ LEAST_ROWS = 50  # fewer say too little
 MOST_SECONDS = 2.0  # reckoned, not measured, so that the same model always has the same report
 # Of a call of predict, a value of a row or a center, and an operation on an entry of the kernel matrix, as on one core.
 CALL, VALUE, OPERATION = 1e-3, 5e-9, 4e-11
+LEAST_LIKELY = 1e-3
 ENTRY = 100  # operations on an entry, beside one for each feature and output
 
 
 def importance(estimator: Any, points: Any, columns: Sequence[str], y: Array) -> tuple[dict[str, float], str]:
     """How much the error grows if each column is shuffled, the most important first, or why that is not known.
 
-    The error of a classification is the share that is wrong; that of a regression is the RMSE, as a share of what it is
-    now, on average over the outputs.
+    The error of a classification is the log loss, or the share that is wrong if there are no probabilities; that of a
+    regression is the RMSE, as a share of what it is now, on average over the outputs.
 
     Parameters
     ----------
@@ -94,6 +95,8 @@ def _shuffled(points: Any, features: list[int], orders: Array) -> Any:
 
 def _errors(estimator: Any, points: Any, y: Array) -> Array:
     """The mean error of the outputs over the repetitions of the rows."""
+    if is_classifier(estimator) and hasattr(estimator, "predict_proba"):
+        return np.array([_log_loss(estimator, np.asarray(estimator.predict_proba(points)), y)])
     found = np.asarray(estimator.predict(points))
     times = len(found) // len(y)
     if is_classifier(estimator):
@@ -102,3 +105,15 @@ def _errors(estimator: Any, points: Any, y: Array) -> Array:
     unit = np.maximum(np.abs(gaps).max((0, 1)), np.finfo(float).tiny)  # so that squares do not overflow
     errors: Array = (np.sqrt(((gaps / unit) ** 2).mean(1)) * unit).mean(0)
     return errors
+
+
+def _log_loss(estimator: Any, probabilities: Array, y: Array) -> float:
+    """The mean of -log of the probability of the true class, none of which is taken as less than a thousandth.
+
+    Without that bound, a few rows for which the model is sure and wrong would decide the order.
+    """
+    places = {label: place for place, label in enumerate(np.asarray(estimator.classes_).tolist())}
+    truth = np.array([places.get(label, -1) for label in y.tolist()])
+    times = len(probabilities) // len(y)
+    said = np.where(truth < 0, 0.0, probabilities.reshape(times, len(y), -1)[:, np.arange(len(y)), truth])
+    return float(-np.log(np.maximum(said, LEAST_LIKELY)).mean())

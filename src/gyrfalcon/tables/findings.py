@@ -49,7 +49,7 @@ Likely cause: 12 rows are too few to learn from.
     found = scores(truth, predicted, probabilities, classes)
     cause = _cause(train_rows, dropped or {})
     if probabilities is None or classes is None:
-        if found.get("r2", 1.0) > 0:
+        if not found.get("r2", 1.0) <= 0:  # or not a number, where squares overflow
             return []
         as_good = "always predicting their mean is as good" if found["r2"] > -0.5 else "predicting their mean is better"
         return [f"The model has learned nothing: on the test rows its R² is {found['r2']:.3f}, and {as_good}. {cause}"]

@@ -17,6 +17,7 @@ from .formats import DateFormat, Format, NumberFormat, grouping, split_number
 
 SAMPLE = 1000  # different cells that are looked at before all are
 READABLE = 0.95  # of the cells, in a column of numbers or dates with some other words in it
+EXAMPLES = 100  # cells of which the longest is shown
 MANY = 20  # different numbers or dates that such a column has, or else it holds categories
 # In the order in which they are preferred where several read every cell.
 _SEPARATORS = ((".", ""), (".", ","), (",", ""), (",", "."), (".", " "), (",", " "), (".", "'"), (",", "'"))
@@ -136,7 +137,7 @@ def infer_numbers(cells: Array, decimal: str | None = None, *, strict: bool = Fa
 
     >>> import numpy as np
     >>> print(infer_numbers(np.array(["1,5", "2,25"], dtype=object)))
-    numbers with a decimal comma, such as 1,5
+    numbers with a decimal comma, such as 2,25
     """
     sample = _sample(cells)
     parts = [found for text in sample if (found := split_number(text)) and not re.match(r"0\d", found[1])]
@@ -268,5 +269,5 @@ def _complete(cells: Array, form: Format | None, least: float = READABLE) -> Rea
     wrong = [cell for cell in cells if cell is not None and cell not in readable]
     if not readable or len(wrong) > (1 - least) * present or (wrong and len(readable) <= MANY):
         return None
-    example = next(cell for cell in cells if cell in readable)
+    example = max(itertools.islice((cell for cell in cells if cell in readable), EXAMPLES), key=len)
     return Reading(form, example, unreadable=len(wrong), word=wrong[0] if wrong else "")

@@ -22,7 +22,7 @@ _TYPES = ("float32", "float64")
 
 
 class UnseenWarning(UserWarning):
-    """Rows hold categories, or gaps, of which the fit had no example.
+    """Rows hold categories or missing values that were not in the fit.
 
     >>> import gyrfalcon as gf, warnings
     >>> preprocessor = gf.TablePreprocessor().fit({"city": ["Rome", "Oslo"] * 3})
@@ -30,7 +30,7 @@ class UnseenWarning(UserWarning):
     ...     preprocessor.transform({"city": ["Bergen"]})
     array([[0.5]])
     >>> print(told[0].message)
-    columns hold what the fit had no example of: 'city' in 1 of 1 rows, such as 'Bergen'
+    columns hold values that were not in the fit: 'city' in 1 of 1 rows, such as 'Bergen'
     """
 
 
@@ -171,7 +171,7 @@ class TablePreprocessor(Savable, TransformerMixin, BaseEstimator):  # type: igno
         return found
 
     def transform(self, X: Any) -> Array:
-        """Features of shape (n, features); what the fit had no example of is told by an UnseenWarning.
+        """Features of shape (n, features); values that were not in the fit are told by an UnseenWarning.
 
         Parameters
         ----------
@@ -197,7 +197,7 @@ class TablePreprocessor(Savable, TransformerMixin, BaseEstimator):  # type: igno
                 unseen.append(f"{rule.name!r} in {count:,} of {rows:,} rows, such as {example}")
         if unseen:
             named = "; ".join(unseen[:3]) + (f"; and {len(unseen) - 3} more columns" if len(unseen) > 3 else "")
-            warnings.warn(f"columns hold what the fit had no example of: {named}", UnseenWarning, stacklevel=2)
+            warnings.warn(f"columns hold values that were not in the fit: {named}", UnseenWarning, stacklevel=2)
         return out
 
     def _read(self, rule: Rule, cells: Any) -> tuple[Column, int, str]:
@@ -221,8 +221,8 @@ class TablePreprocessor(Savable, TransformerMixin, BaseEstimator):  # type: igno
         return np.array([name for rule in self.rules_ for name in rule.names], dtype=object)
 
     @property
-    def _sources(self) -> list[str]:
-        """The column of each feature."""
+    def sources(self) -> list[str]:
+        """The column of the table that each feature was made from."""
         return [rule.name for rule in self.rules_ for _ in rule.kept]
 
     def _check_parameters(self) -> None:
