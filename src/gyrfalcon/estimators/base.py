@@ -7,7 +7,7 @@ import itertools
 import math
 import numbers
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -27,7 +27,7 @@ from gyrfalcon.kernels import Kernel
 from gyrfalcon.kernels.explicit import refuse_explicit
 from gyrfalcon.losses import Squared
 from gyrfalcon.persistence import Savable, State, pack_points, unpack_points
-from gyrfalcon.solvers import EarlyStopping, Record, Solver, as_solver
+from gyrfalcon.solvers import EarlyStopping, Record, Solver, Step, as_solver
 from gyrfalcon.solvers.rounding import rounding_shows
 from gyrfalcon.solvers.solver import solver_from_dict
 from gyrfalcon.tuning import Grid, Trace
@@ -42,6 +42,7 @@ from .pipeline import Chosen, Fitted, Known, Settings, Validation, devices_of, f
 from .predictor import WIDE_ROWS, Predictor
 from .streams import is_stream, source_of
 from .targets import ClassTargets, Coefficients, RegressionTargets
+from .wrong_names import explains_wrong_names, remedy
 
 # What predictions may be, and what their columns are called in files.
 _METHODS = {
@@ -86,6 +87,25 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
     _output_container: str | None = None
     _predictor: Predictor | None = None
     _target_names: list[str] | None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "__init__" in cls.__dict__:
+            cls.__init__ = explains_wrong_names(cls.__init__)  # type: ignore[method-assign]
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by name, as in scikit-learn.
+
+        Parameters
+        ----------
+        **params
+        """
+        known = self.get_params(deep=True)
+        for name, value in params.items():
+            if name not in known and "__" not in name and (words := remedy(name, value, known)):
+                raise ValueError(f"Invalid parameter {name!r} for estimator {self}: {words}")
+        super().set_params(**params)
+        return self
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -259,6 +279,7 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
         *,
         given: tuple[Any, Any],
         validation: Validation | None,
+        callback: Callable[[Step], Any] | None = None,
     ) -> Fitted:
         """Fit, and set the fitted attributes that do not depend on the task."""
         known = self._known()
@@ -283,6 +304,7 @@ class KernelEstimator(Savable, CallbackSupportMixin, BaseEstimator):  # type: ig
             known=known,
             validation=validation,
             notify=notify,
+            callback=callback,
         )
         self.kernel_, self.centers_, self.penalty_ = fitted.kernel, fitted.centers, fitted.penalty
         if known is None:

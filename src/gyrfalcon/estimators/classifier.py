@@ -23,6 +23,7 @@ from .interrupts import keeps_the_old_model
 from .pipeline import Validation
 from .streams import opened
 from .targets import ClassTargets
+from .wrong_names import check_loss
 
 CODINGS: dict[str, type[Coding]] = {"one-hot": OneHot, "simplex": Simplex}
 
@@ -127,6 +128,7 @@ checkpoint, memory_budget, device, random_state, verbose
         features: Any = None,
         X_val: Any = None,
         y_val: Any = None,
+        callback: Any = None,
     ) -> Self:
         """Fit the classifier.
 
@@ -147,6 +149,8 @@ checkpoint, memory_budget, device, random_state, verbose
             The columns to predict from; all others if not given.
         X_val, y_val : optional
             Validation data: watched, and used for early stopping if that is on.
+        callback : function of a `gyrfalcon.solvers.Step`, optional
+            Called after each iteration of the solver, which must be one that iterates; True stops the fit.
         """
         self._check_parameters()
         self._check_validation(X_val, y_val)
@@ -179,7 +183,8 @@ checkpoint, memory_budget, device, random_state, verbose
             points, labels, weights, validation = self._hold_out(points, labels, weights, beginning.solver_seed, labels)
         if weights is not None:  # rows of no weight may have any label
             labels = np.where(weights > 0, labels, self.classes_[0])
-        self._fit_outputs(points, labels, weights, targets, beginning, given=(X, y), validation=validation)
+        also: dict[str, Any] = {"given": (X, y), "validation": validation, "callback": callback}
+        self._fit_outputs(points, labels, weights, targets, beginning, **also)
         return self
 
     def _weigh(self, labels: Array, weights: Array | None) -> Array | None:
@@ -202,10 +207,7 @@ checkpoint, memory_budget, device, random_state, verbose
         k = len(self.classes_)
         if self.coding not in ("auto", *CODINGS):
             raise ValueError(f"coding must be 'auto' or one of {sorted(CODINGS)}, got {self.coding!r}")
-        if self.loss not in ("squared", "logistic", "softmax", "exponential", "hinge"):
-            raise ValueError(
-                f"loss must be 'squared', 'logistic', 'softmax', 'exponential' or 'hinge', got {self.loss!r}"
-            )
+        check_loss(self.loss, ("squared", "logistic", "softmax", "exponential", "hinge"))
         margins = {"hinge": Hinge(), "exponential": Exponential()}
         if self.loss in margins and self.coding == "one-hot" and k > 2:
             raise ValueError(f"coding='one-hot' does not go with loss={self.loss!r}: leave it out, or take 'simplex'")

@@ -32,13 +32,38 @@ def read_points(estimator: BaseEstimator, X: Any, *, reset: bool) -> AnyPoints:
     if is_stream(X):
         return read_stream(estimator, X, reset=reset)
     if not isinstance(X, Tensor) or X.ndim != 2 or 0 in X.shape:  # scikit-learn's own words for the last two
-        points = validate_data(estimator, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=reset)
+        try:
+            points = validate_data(estimator, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=reset)
+        except ValueError as error:
+            if "could not convert string" not in str(error) and "contains NaN" not in str(error):
+                raise
+            raise ValueError(_about_tables(estimator, X, error)) from None
         return sparse.csr_array(points) if sparse.issparse(points) else points
     tensor = X.detach()
     validate_data(estimator, _header(tensor), reset=reset, skip_check_array=True)
     if tensor.layout is torch.strided and tensor.dtype in (torch.float16, torch.bfloat16):
         tensor = tensor.float()
     return as_points(tensor, "X")
+
+
+def _about_tables(estimator: BaseEstimator, X: Any, error: ValueError) -> str:
+    """What to do with rows that hold text or missing values."""
+    if "contains NaN" in str(error):
+        what = "Input X contains NaN"
+        missing = [name for name in X.columns if _has_gaps(X[name])] if hasattr(X, "columns") else []
+        what += f" in column {str(missing[0])!r}" if missing else ""
+    else:
+        what = f"X holds text: {error}"
+    return (
+        f"{what}, and {type(estimator).__name__} takes numbers. gyrfalcon.TableModel().fit(table, target) takes tables "
+        "with text, categories, dates and missing values as they are; in a pipeline, put a "
+        "gyrfalcon.TablePreprocessor() before the estimator."
+    )
+
+
+def _has_gaps(column: Any) -> bool:
+    values = np.asarray(column)
+    return values.dtype.kind == "f" and bool(np.isnan(values).any())
 
 
 def _is_plain(estimator: BaseEstimator, X: Array) -> bool:

@@ -17,7 +17,7 @@ from gyrfalcon.data import Points, Source
 from gyrfalcon.kernels import Kernel
 from gyrfalcon.losses import Squared
 from gyrfalcon.matrix import KernelMatrix
-from gyrfalcon.solvers import EarlyStopping, EigenPro, LeastSquares, Record, Risk, Solution, Solver, choose
+from gyrfalcon.solvers import EarlyStopping, EigenPro, LeastSquares, Record, Risk, Solution, Solver, Step, choose
 from gyrfalcon.tuning import Grid, Trace
 from gyrfalcon.tuning.rows import Data
 
@@ -115,6 +115,7 @@ def fit_function(
     known: Known | None = None,
     validation: Validation | None = None,
     notify: Callable[[Solver[Any], Chosen], Notify] | None = None,
+    callback: Callable[[Step], Any] | None = None,
 ) -> Fitted:
     """Fit f = Σⱼ βⱼ k(·, cⱼ) to rows and targets.
 
@@ -133,6 +134,8 @@ def fit_function(
         Rows to judge iterates by.
     notify : callable (Solver, Chosen) -> Notify, optional
         Makes what is told of each iteration of the solver.
+    callback : callable (Step) -> bool or None, optional
+        A function of the user's, told of each iteration too; True stops.
     """
     Y, loss = targets.encode(y), targets.loss
     total = float(points.shape[0] if weights is None else weights.sum())
@@ -162,6 +165,8 @@ def fit_function(
         solver, reason = choose(problem)
         solver = seeded(solver, beginning.solver_seed)
     _check_options(settings, solver, targets, problem)
+    if callback is not None and not solver.traits.iterates:
+        raise ValueError(f"callback: solver={solver.name!r} does not iterate: leave it out, or take solver='falkon'")
     validation = None if validation is None else validation.gathered()
 
     def error(solution: Coefficients) -> float:
@@ -177,6 +182,7 @@ def fit_function(
         validate=None if validation is None else error,
         stopping=settings.early_stopping,
         notify=None if notify is None else notify(solver, Chosen(kernel, C, penalty)),
+        callback=callback,
     ) as monitor:
         solution, interrupted = _solve(problem, solver, known, monitor, beginning)
     if settings.early_stopping is not None and monitor.best is not None:

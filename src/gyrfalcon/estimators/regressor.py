@@ -26,6 +26,7 @@ from .pipeline import Fitted, Validation
 from .posterior import Posterior
 from .streams import opened
 from .targets import RegressionTargets
+from .wrong_names import check_loss
 
 LOSSES: dict[str, Loss] = {loss.name: loss for loss in (Absolute(), Robust(), Squared())}
 
@@ -171,6 +172,7 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
         features: Any = None,
         X_val: Any = None,
         y_val: Any = None,
+        callback: Any = None,
     ) -> Self:
         """Fit the regression.
 
@@ -190,6 +192,8 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
             The columns to predict from; all others if not given.
         X_val, y_val : optional
             Validation data: watched, and used for early stopping if that is on.
+        callback : function of a `gyrfalcon.solvers.Step`, optional
+            Called after each iteration of the solver, which must be one that iterates; True stops the fit.
         """
         self._check_parameters()
         self._check_validation(X_val, y_val)
@@ -222,15 +226,15 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
         self._target_names = names_of(y, target)
         narrow = points.dtype in (np.float32, torch.float32) and getattr(y, "dtype", None) in _NARROW
         self._output_type = np.dtype(np.float32 if narrow else np.float64)
-        fitted = self._fit_outputs(points, targets, weights, scaled, beginning, given=(X, y), validation=validation)
+        also: dict[str, Any] = {"given": (X, y), "validation": validation, "callback": callback}
+        fitted = self._fit_outputs(points, targets, weights, scaled, beginning, **also)
         self._keep_evidence(fitted)
         return self
 
     def _loss(self) -> Loss:
         if isinstance(self.loss, Loss):
             return self.loss
-        if self.loss not in LOSSES:
-            raise ValueError(f"loss must be one of {sorted(LOSSES)}, got {self.loss!r}")
+        check_loss(self.loss, LOSSES)
         return LOSSES[self.loss]
 
     def _read_y(self, y: Any, rows: int) -> Array:
