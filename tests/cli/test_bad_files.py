@@ -108,7 +108,7 @@ def test_files_that_are_not_what_they_are_called(gyrfalcon, tmp_path):
     fit_fails(gyrfalcon, tmp_path / "d.docx", "none of the files that can be read")
     fit_fails(gyrfalcon, tmp_path / "none.csv", "does not exist")
     (tmp_path / "folder.csv").mkdir()
-    fit_fails(gyrfalcon, tmp_path / "folder.csv", "is a folder")
+    fit_fails(gyrfalcon, tmp_path / "folder.csv", "is a folder without files")
 
 
 def test_a_mark_and_an_empty_column_are_no_matter(gyrfalcon, tmp_path):

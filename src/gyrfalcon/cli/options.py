@@ -71,7 +71,9 @@ def only(scores: dict[str, Any] | None, names: list[str] | None) -> dict[str, An
 Data = Annotated[
     Path,
     typer.Argument(
-        help="A table: CSV, TSV, Excel, JSON lines, Parquet, Feather, NPZ, libsvm or ARFF.", show_default=False
+        help="A table: CSV, TSV, Excel, JSON lines, Parquet, Feather, NPZ, libsvm or ARFF; a folder of such files, "
+        "or a pattern in quotation marks, such as 'trips/*.csv'.",
+        show_default=False,
     ),
 ]
 Model = Annotated[Path, typer.Argument(help="A model file that fit or tune wrote.", show_default=False)]

@@ -16,10 +16,11 @@ from sklearn.model_selection import KFold, StratifiedKFold, train_test_split
 
 import gyrfalcon as gf
 from gyrfalcon.data import Source
+from gyrfalcon.data.many import files_of
 from gyrfalcon.estimators.interrupts import INTERRUPTED
 from gyrfalcon.matrix.plan import default_budget
 from gyrfalcon.tables.csv_text import dialect_of
-from gyrfalcon.tables.files import is_csv, read_table
+from gyrfalcon.tables.files import ENDINGS, is_csv, read_table
 from gyrfalcon.tables.findings import findings
 from gyrfalcon.tables.model import model_scores, rows_of
 from gyrfalcon.tables.targets import read_target, task_of, values_of
@@ -148,15 +149,22 @@ def class_weights(text: str, classes: Array) -> Any:
 
 def is_large(path: Path) -> bool:
     """Whether the columns of a file would take more than a quarter of the free memory."""
-    size = os.path.getsize(path) if path.is_file() else 0
-    return size * COMPRESSED.get(path.suffix.lower(), 1) > default_budget(torch.device("cpu"))
+    size = sum(COMPRESSED.get(file.suffix.lower(), 1) * os.path.getsize(file) for file in files(path) if file.is_file())
+    return size > default_budget(torch.device("cpu"))
+
+
+def files(path: Path) -> list[Path]:
+    """The file itself, or those that a pattern or a folder stands for."""
+    several = files_of(path, ENDINGS)
+    return [path] if several is None else [Path(name) for name in several]
 
 
 def _in_memory(request: Request) -> Trained:
     options: dict[str, Any] = {"delimiter": request.delimiter, "encoding": request.encoding, "sheet": request.sheet}
     decimal = request.decimal
-    if decimal is None and is_csv(request.data) and request.data.is_file():
-        decimal = dialect_of(request.data, delimiter=request.delimiter, encoding=request.encoding).decimal
+    first = files(request.data)[0]
+    if decimal is None and is_csv(first) and first.is_file():
+        decimal = dialect_of(first, delimiter=request.delimiter, encoding=request.encoding).decimal
     columns = read_table(request.data, decimal=decimal, **options)
     column, reading = read_target(columns, request.target, decimal=decimal)
     task = task_of(column) if request.task is Task.auto else request.task.value

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from gyrfalcon.data.arrow import arrow_package
+from gyrfalcon.data.many import files_of
 
-from .columns import check_names
+from .columns import DAY, as_column, check_names
 from .csv_text import dialect_of, read_csv
 from .excel import read_excel
 
@@ -26,7 +27,7 @@ DENSE_NUMBERS = 1 << 28  # of a sparse file
 
 
 def read_table(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     *,
     delimiter: str | None = None,
     features: Sequence[str] | None = None,
@@ -42,7 +43,8 @@ def read_table(
     path : path
         Ends in .csv, .tsv, .txt (or these with .gz), .xlsx, .jsonl, .ndjson, .json, .parquet, .pq, .feather, .arrow,
         .ipc, .npz, .libsvm, .svm or .arff. Arrays of a .npz file are columns, matrices several: X0, X1... of X. libsvm
-        files have f1, f2... and target. JSON is one object per row, in lines or in one list.
+        files have f1, f2... and target. JSON is one object per row, in lines or in one list. A list of paths, a pattern
+        such as trips/*.csv or a folder of files of one kind is one table.
     delimiter : str, optional
         Between the columns of a CSV file; found in its first lines if not given.
     features : sequence of str, optional
@@ -67,11 +69,13 @@ def read_table(
     ...     list(read_table(path))
     ['area', 'city']
     """
-    path = Path(path)
+    several = files_of(path, ENDINGS)
+    if several is not None:
+        given = {"delimiter": delimiter, "features": features, "decimal": decimal, "encoding": encoding}
+        return join_columns({name: read_table(name, **given, sheet=sheet, text=text) for name in several})  # type: ignore[arg-type]
+    path = Path(path)  # type: ignore[arg-type]  # no list of paths comes here
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist")
-    if path.is_dir():
-        raise ValueError(f"{path} is a folder: name a file")
     suffix = _suffix(path)
     csv = suffix in CSV_ENDINGS
     for name, value, applies in (
@@ -99,6 +103,39 @@ def read_table(
         raise ValueError(f"{path} has no rows")
     check_width(path, len(columns))
     return columns
+
+
+def join_columns(tables: dict[str, Columns]) -> Columns:
+    """The rows of several tables, one after the other, as one; all have the columns of the first.
+
+    Cells of a column that is numbers in one file and text in another become text.
+    """
+    names = next(iter(tables.values()))
+    for path, columns in tables.items():
+        if set(columns) != set(names):
+            other, first = min(set(columns) ^ set(names)), next(iter(tables))
+            raise ValueError(f"{path} and {first} do not both have {other!r}: give files with the same columns")
+    return {name: _joined(name, [columns[name] for columns in tables.values()]) for name in names}
+
+
+def _joined(name: str, parts: Sequence[Any]) -> Any:
+    found = [as_column(name, part) for part in parts]
+    kinds = {column.kind for column in found if column.kind != "empty"}
+    if len(kinds) > 1 and "date" in kinds:
+        raise ValueError(f"column {name!r} holds dates in some files and {(kinds - {'date'}).pop()}s in others")
+    if kinds == {"date"}:
+        return _dates(np.concatenate([column.values for column in found]))
+    if "category" in kinds:
+        return np.concatenate([column.as_text() for column in found])
+    numbers = np.concatenate([column.values for column in found])
+    return numbers.astype(bool) if kinds == {"boolean"} and not np.isnan(numbers).any() else numbers
+
+
+def _dates(days: Any) -> Any:
+    missing = np.isnan(days)
+    out = (np.where(missing, 0.0, days) * DAY).round().astype("datetime64[us]")
+    out[missing] = np.datetime64("NaT")
+    return out
 
 
 def is_csv(path: str | os.PathLike[str]) -> bool:
@@ -237,3 +274,4 @@ _READERS: dict[str, Callable[[Path], Columns]] = {
     ".npz": _npz,
     ".arff": _arff,
 }
+ENDINGS = (*CSV_ENDINGS, *(f"{ending}.gz" for ending in CSV_ENDINGS), ".xlsx", ".libsvm", ".svm", *_READERS)

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
+from gyrfalcon.data.many import files_of
 from gyrfalcon.estimators import KernelClassifier, KernelRegressor
 from gyrfalcon.estimators.base import KernelEstimator
 from gyrfalcon.estimators.data import hand_back
@@ -16,7 +17,7 @@ from gyrfalcon.persistence import Savable, State, build, describe
 from gyrfalcon.solvers import Newton
 
 from .columns import Array, Column, named_columns
-from .files import is_csv, read_table
+from .files import ENDINGS, is_csv, read_table
 from .inference import Reading
 from .preprocessor import TablePreprocessor
 from .scores import decide, place_of, scores
@@ -244,7 +245,8 @@ class TableModel(Savable, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self, "estimator_")
         text = [*self.preprocessor_.readings_, *([self.target_] if self.target_reading_ else [])]
-        if is_csv(path):
+        several = files_of(path, ENDINGS)
+        if is_csv(several[0] if several else path):
             options = {"decimal": self.preprocessor_.decimal, **options}
         return read_table(path, features=self.preprocessor_.get_feature_names_out().tolist(), text=text, **options)
 
