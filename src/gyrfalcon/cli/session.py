@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import logging
 import math
 import os
 import sys
@@ -30,7 +31,7 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def run(*args: Any, **kwargs: Any) -> None:
         try:
-            with _warnings_as_notes():
+            with _warnings_as_notes(), _log_lines():
                 command(*args, **kwargs)
         except KeyboardInterrupt:
             raise _failure(INTERRUPTION, INTERRUPTED) from None
@@ -83,6 +84,21 @@ def _warnings_as_notes() -> Iterator[None]:
             warnings.simplefilter("ignore", ignored)
         warnings.showwarning = lambda message, *_, **__: note(str(message))
         yield
+
+
+@contextmanager
+def _log_lines() -> Iterator[None]:
+    """What the library logs, on stderr: where there is a terminal, its bars show the same."""
+    logger, handler = logging.getLogger("gyrfalcon"), logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
+    before = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before)
 
 
 def tell(result: Mapping[str, Any], as_json: bool, show: Callable[[Console], None]) -> None:

@@ -18,7 +18,7 @@ import gyrfalcon as gf
 from gyrfalcon.data import Source
 from gyrfalcon.data.many import files_of
 from gyrfalcon.estimators.interrupts import INTERRUPTED
-from gyrfalcon.matrix.plan import default_budget
+from gyrfalcon.matrix.plan import default_budget, readable
 from gyrfalcon.tables.csv_text import dialect_of
 from gyrfalcon.tables.files import ENDINGS, is_csv, read_table
 from gyrfalcon.tables.findings import findings
@@ -32,6 +32,7 @@ from .summary import parts, summary
 
 Array = np.ndarray[Any, Any]
 
+LARGE_BYTES = 50 << 20  # of a file that takes seconds to read
 FLOAT32_ROWS = 50_000  # from which on features are float32: half the memory and the time
 COMPRESSED = {".gz": 5, ".parquet": 3, ".pq": 3, ".npz": 3}  # how much larger files usually are in memory
 
@@ -165,6 +166,9 @@ def _in_memory(request: Request) -> Trained:
     first = files(request.data)[0]
     if decimal is None and is_csv(first) and first.is_file():
         decimal = dialect_of(first, delimiter=request.delimiter, encoding=request.encoding).decimal
+    size = sum(os.path.getsize(file) for file in files(request.data) if file.is_file())
+    if size > LARGE_BYTES:
+        note(f"reading {request.data}, {readable(size)}")
     columns = read_table(request.data, decimal=decimal, **options)
     column, reading = read_target(columns, request.target, decimal=decimal)
     task = task_of(column) if request.task is Task.auto else request.task.value

@@ -1,4 +1,4 @@
-"""Kernel classification with a scikit-learn face."""
+"""Kernel classification, by the conventions of scikit-learn."""
 
 from __future__ import annotations
 

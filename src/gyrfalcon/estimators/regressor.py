@@ -1,4 +1,4 @@
-"""Kernel regression with a scikit-learn face."""
+"""Kernel regression, by the conventions of scikit-learn."""
 
 from __future__ import annotations
 

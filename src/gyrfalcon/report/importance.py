@@ -10,6 +10,8 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import is_classifier
 
+from gyrfalcon.progress import Bar
+
 Array = np.ndarray[Any, Any]
 
 SHUFFLES = 3
@@ -63,9 +65,11 @@ def importance(estimator: Any, points: Any, columns: Sequence[str], y: Array) ->
         if not (now > 0).any() and not is_classifier(estimator):
             return {}, "the model makes no error that could grow"
         found = {}
-        for column, features in groups.items():
-            errors = _errors(estimator, _shuffled(points, features, orders), y)
-            found[column] = float((errors - now if is_classifier(estimator) else (errors / now)[now > 0] - 1).mean())
+        with Bar("importance", verbose=bool(getattr(estimator, "verbose", True)), total=len(groups)) as bar:
+            for column, features in groups.items():
+                grown = _errors(estimator, _shuffled(points, features, orders), y)
+                found[column] = float((grown - now if is_classifier(estimator) else (grown / now)[now > 0] - 1).mean())
+                bar.step()
     return dict(sorted(found.items(), key=lambda item: -item[1])), ""
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from gyrfalcon.progress import Bar
 from gyrfalcon.tuning import Grid, Trace
 
 from . import page
@@ -71,14 +72,17 @@ def _curve(evidence: Evidence, seed: int) -> str:
     X_test, y_test = rows(evidence.X, test), evidence.y[test]
     found: dict[int, list[tuple[float, float]]] = {}
     began = time.perf_counter()
-    for size in sizes:
-        for _ in range(DRAWS):
+    with Bar(
+        "learning curve", verbose=bool(getattr(evidence.estimator, "verbose", True)), total=DRAWS * len(sizes)
+    ) as bar:
+        for size in [size for size in sizes for _ in range(DRAWS)]:
             if time.perf_counter() - began > MOST_SECONDS:
                 break
             part = _draw(evidence, size, random)
             X, y = rows(evidence.X_train, part), evidence.y_train[part]
             model = _refit(evidence, X, y, n / size)
             found.setdefault(size, []).append((_error(evidence, model, X, y), _error(evidence, model, X_test, y_test)))
+            bar.step()
     if not found:
         return ""
     final = _headline(evidence)

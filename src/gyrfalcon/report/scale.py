@@ -69,13 +69,12 @@ class Scale:
         low, high = math.ceil(self.low), math.floor(self.high)
         if not abs(low) < MOST_DAYS > abs(high):  # years that no calendar has
             return self._steps(most)
-        most = max(2, most - 2)  # dates are long
         for unit, step, length in _CALENDAR:
             first, last = (np.datetime64(day, "D").astype(f"datetime64[{unit}]").astype(int) for day in (low, high))
             places = np.arange(-(-int(first) // step) * step, int(last) + 1, step).astype(f"datetime64[{unit}]")
             days = places.astype("datetime64[D]").astype(int)
             kept = [(day, place) for day, place in zip(days, places, strict=True) if low <= day <= high]
-            if len(kept) <= most:
+            if len(kept) <= max(2, most + 1 - length // 3):  # long labels need room
                 return [(float(day), str(place.astype("datetime64[D]"))[:length]) for day, place in kept]
         return self._steps(most)
 
