@@ -169,6 +169,7 @@ def test_words_among_many_numbers_count_as_missing():
     with pytest.warns(UnseenWarning, match="'price' in 1 of 30 rows, such as 'soon'"):
         found = preprocessor.transform({"price": ["$1,250.00"] * 29 + ["soon"], "x": np.arange(30)})
     np.testing.assert_array_equal(found[:, 0], [1250.0] * 29 + [49.0])
+    np.testing.assert_array_equal(preprocessor.transform({"price": ["unknown"], "x": [1]})[:, 1], 1)  # as in the fit
     with pytest.raises(ValueError, match=r"'price' was to hold numbers with \$, but row 0 holds 'soon'"):
         preprocessor.transform({"price": ["soon"], "x": [1]})
 
@@ -218,3 +219,17 @@ def test_targets_must_be_readable_in_every_row():
     cells = np.array([f"{i}.5" for i in range(60)] + ["low"], dtype=object)
     assert infer_numbers(cells) is not None
     assert infer_numbers(cells, strict=True) is None
+
+
+def test_blank_cells_and_words_for_missing_values(tmp_path):
+    cells = ["$1.50", "-", "$2.50", " ", "n.a.", "$3.50"]
+    found = reading(*cells)
+    assert found.format == NumberFormat(".", "", "$")
+    assert found.unreadable == 0
+    preprocessor = gf.TablePreprocessor().fit({"price": cells})
+    np.testing.assert_array_equal(preprocessor.transform({"price": cells})[:, 1], [0, 1, 0, 1, 1, 0])
+    signs = gf.TablePreprocessor().fit({"sign": ["+", "-"] * 4})  # which are categories
+    assert signs.get_feature_names_out().tolist() == ["sign = +"]
+    (tmp_path / "d.csv").write_text("n,x\n1,1\n  ,2\n3,3\n")
+    table = gf.tables.read_table(tmp_path / "d.csv")
+    assert table["n"].to_pylist() == [1, None, 3]

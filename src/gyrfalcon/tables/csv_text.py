@@ -24,7 +24,8 @@ HEAD = 1 << 16  # bytes after the first line that are looked at
 LONGEST = 1 << 24  # bytes of a first line
 LINES = 20
 _MARKS = {b"\xff\xfe\0\0": "utf-32", b"\0\0\xfe\xff": "utf-32", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
-_NULLS = ("", "?", "NA", "N/A", "#N/A", "NaN", "nan", "n/a", "NULL", "null", "None", "-NaN", "-nan", "<NA>")
+_BLANKS = tuple(" " * count for count in range(1, 9))
+_NULLS = ("", *_BLANKS, "?", "NA", "N/A", "#N/A", "NaN", "nan", "n/a", "NULL", "null", "None", "-NaN", "-nan", "<NA>")
 
 
 @dataclass(frozen=True)

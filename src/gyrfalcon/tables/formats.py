@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 import re
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -47,6 +48,8 @@ _NUMBER = re.compile(
     rf"(?P<body>[\d.,'’{_SPACE}]*\d(?:[eE][-+]?\d+)?)\s*(?P<after>%|‰|{_SYMBOL})?(?P<close>\))?"
 )
 _PLAIN = str.maketrans(dict.fromkeys(_SPACE, " ") | {"’": "'"})
+# Words for a missing value, in columns of numbers and dates.
+MISSING = {"-", "–", "—", "--", "---", ".", "n.a.", "n/a", "na", "k.a.", "none", "null", "nan", "#n/a", "#div/0!"}
 _EPOCH = datetime.datetime(1970, 1, 1)
 _FIELDS = {
     "%d": "day", "%m": "month", "%Y": "year", "%y": "two-digit year", "%b": "month", "%B": "month",
@@ -194,14 +197,22 @@ def grouping(decimal: str, thousands: str) -> re.Pattern[str]:
     return re.compile(rf"(?:{whole}(?:{re.escape(decimal)}\d*)?|{re.escape(decimal)}\d+)(?:[eE][-+]?\d+)?")
 
 
-def formatted(column: Column, form: Format, most_unreadable: float) -> tuple[Column, int, str]:
+def is_word_for_missing(cell: str | None) -> bool:
+    """Whether a cell among numbers or dates says that there is none."""
+    return cell is None or cell.strip().lower() in MISSING
+
+
+def formatted(
+    column: Column, form: Format, most_unreadable: float, words: Collection[str] = ()
+) -> tuple[Column, int, str]:
     """A column of text as what its format makes of it; how many cells could not be read, and the first of them.
 
-    More than a share of `most_unreadable` is an error.
+    `words` are known to be none. More than a share of `most_unreadable` of other cells is an error.
     """
     cells = column.values if column.kind == "category" else column.as_text()
     values = form.values(cells)
-    wrong = np.isnan(values) & np.fromiter((cell is not None for cell in cells), dtype=bool, count=len(cells))
+    known = (is_word_for_missing(cell) or cell in words for cell in cells)
+    wrong = np.isnan(values) & ~np.fromiter(known, dtype=bool, count=len(cells))
     count, first = int(wrong.sum()), int(wrong.argmax())
     if count > most_unreadable * len(cells):
         raise ValueError(

@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 
 from .columns import Array, Column
-from .formats import DateFormat, Format, NumberFormat, grouping, split_number
+from .formats import DateFormat, Format, NumberFormat, grouping, is_word_for_missing, split_number
 
 SAMPLE = 1000  # different cells that are looked at before all are
 READABLE = 0.95  # of the cells, in a column of numbers or dates with some other words in it
 EXAMPLES = 100  # cells of which the longest is shown
+WORDS = 50  # of those that cannot be read that are kept
 MANY = 20  # different numbers or dates that such a column has, or else it holds categories
 # In the order in which they are preferred where several read every cell.
 _SEPARATORS = ((".", ""), (".", ","), (",", ""), (",", "."), (".", " "), (",", " "), (".", "'"), (",", "'"))
@@ -49,15 +50,15 @@ class Reading:
         Why it is read so, where its cells could be read in another way too; else empty.
     unreadable : int
         Cells that are neither missing nor written in this format, which count as missing.
-    word : str
-        One of them.
+    words : tuple of str
+        Some of them.
     """
 
     format: Format
     example: str
     rule: str = ""
     unreadable: int = 0
-    word: str = ""
+    words: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """What a model file keeps."""
@@ -66,12 +67,13 @@ class Reading:
     @classmethod
     def from_dict(cls, description: dict[str, Any]) -> Reading:
         """What `to_dict` described."""
-        return cls(**description | {"format": Format.from_dict(description["format"])})
+        words = tuple(map(str, description["words"]))
+        return cls(**description | {"format": Format.from_dict(description["format"]), "words": words})
 
     def __str__(self) -> str:
         rule = f"; {self.rule}" if self.rule else ""
         cells = "cell counts" if self.unreadable == 1 else "cells count"
-        missing = f"; {self.unreadable:,} {cells} as missing, such as {self.word!r}" if self.unreadable else ""
+        missing = f"; {self.unreadable:,} {cells} as missing, such as {self.words[0]!r}" if self.unreadable else ""
         return f"{self.format}, such as {self.example}{rule}{missing}"
 
 
@@ -243,7 +245,7 @@ def _order(form: Format) -> str:
 
 
 def _sample(cells: Array) -> list[str]:
-    different = dict.fromkeys(cell for cell in cells[: 20 * SAMPLE].tolist() if cell is not None)
+    different = dict.fromkeys(cell for cell in cells[: 20 * SAMPLE].tolist() if not is_word_for_missing(cell))
     return list(itertools.islice(different, SAMPLE))
 
 
@@ -263,11 +265,11 @@ def _complete(cells: Array, form: Format | None, least: float = READABLE) -> Rea
     """The reading of all cells in a format, if enough of them have it."""
     if form is None:
         return None
-    different = set(cells.tolist()) - {None}
+    different = {cell for cell in set(cells.tolist()) if not is_word_for_missing(cell)}
     readable = {cell for cell in different if (value := form.value(cell)) == value}
-    present = sum(cell is not None for cell in cells)
-    wrong = [cell for cell in cells if cell is not None and cell not in readable]
+    present = sum(cell in different for cell in cells)
+    wrong = [cell for cell in cells if cell in different and cell not in readable]
     if not readable or len(wrong) > (1 - least) * present or (wrong and len(readable) <= MANY):
         return None
     example = max(itertools.islice((cell for cell in cells if cell in readable), EXAMPLES), key=len)
-    return Reading(form, example, unreadable=len(wrong), word=wrong[0] if wrong else "")
+    return Reading(form, example, unreadable=len(wrong), words=tuple(dict.fromkeys(wrong))[:WORDS])

@@ -15,9 +15,10 @@ from gyrfalcon.persistence import Savable, State
 
 from .columns import Array, Column, as_column, is_table, listed, named_columns
 from .formats import DECIMALS, DateFormat, NumberFormat, ReadingWarning, formatted
-from .inference import READABLE, Reading, infer_formats
+from .inference import Reading, infer_formats
 from .rules import CategoryRule, DateRule, NumberRule, Rule
 
+MOST_UNREADABLE = 0.5  # of the cells of a new table, of which more mean that it is written in another way
 _TYPES = ("float32", "float64")
 
 
@@ -140,7 +141,7 @@ class TablePreprocessor(Savable, TransformerMixin, BaseEstimator):  # type: igno
         for column in read:
             name = column.name
             if name in readings:
-                column = formatted(column, readings[name].format, 1 - READABLE)[0]
+                column = formatted(column, readings[name].format, 1.0)[0]
             rule = None if column.kind == "empty" else self._learn(column)
             if rule is not None and rule.kept:
                 rules.append(rule)
@@ -205,7 +206,7 @@ class TablePreprocessor(Savable, TransformerMixin, BaseEstimator):  # type: igno
         column = as_column(rule.name, cells)
         reading = self.readings_.get(rule.name)
         if reading is not None and column.kind not in ("empty", reading.format.kind):
-            return formatted(column, reading.format, 1 - READABLE)
+            return formatted(column, reading.format, MOST_UNREADABLE, reading.words)
         if column.kind == "category" and isinstance(rule, NumberRule):  # 1,234.5 where the fit had no thousands
             return formatted(column, NumberFormat(self.decimal or "."), 0.0)
         return column, 0, ""
