@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 
 import gyrfalcon as gf
+from gyrfalcon.cli.bench import warn_if_busy
 from gyrfalcon.cli.budget import estimator_for
 from gyrfalcon.cli.demo import homes
 from gyrfalcon.cli.options import seconds
@@ -384,6 +385,34 @@ def test_plan_and_bench(gyrfalcon, tmp_path, monkeypatch):
     assert written["fit"]["rmse"]["gyrfalcon"] == pytest.approx(written["fit"]["rmse"]["scikit-learn"], rel=0.2)
 
 
+def test_plans_of_tables(folder, gyrfalcon):
+    found = gyrfalcon(f"plan {folder}/homes.csv --target price --iterations 3 --json").result
+    names = gf.load(folder / "price.safetensors").preprocessor_
+    assert found["rows"] == found["centers"] == 160
+    kinds = len([name for name in names.sources if name != "kind"])
+    assert found["features"] >= kinds
+    for line, says in (
+        (f"plan {folder}/homes.csv 3", "are counted"),
+        ("plan 1e6", "the number of features is missing"),
+        ("plan 0 3 3", "must be positive"),
+        ("plan 1e6 3 --target y", "--target names a column of a table"),
+    ):
+        done = gyrfalcon(line)
+        assert done.code == 2
+        assert says in " ".join(done.err.replace("│", " ").split())
+    assert "there is no column 'z'" in gyrfalcon(f"plan {folder}/homes.csv --target z").err
+
+
+def test_bench_says_that_the_machine_is_busy(monkeypatch, capsys):
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(os, "getloadavg", lambda: (0.1, 0.1, 0.1))
+    warn_if_busy()
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(os, "getloadavg", lambda: (3.7, 3.7, 3.7))
+    warn_if_busy()
+    assert "warning: the machine is busy, with a load of 3.7 on 2 processors" in capsys.readouterr().err
+
+
 def test_the_page_of_measurements_takes_what_bench_writes(gyrfalcon, tmp_path, monkeypatch):
     root = Path(__file__).parents[2]
     script = runpy.run_path(str(root / "docs" / "performance.py"))
@@ -400,7 +429,7 @@ def test_the_page_of_measurements_takes_what_bench_writes(gyrfalcon, tmp_path, m
     monkeypatch.chdir(root)
     code = 3
     failed = gyrfalcon("bench --full --out", tmp_path / "b.json")
-    assert (failed.code, failed.err) == (1, "error: the benchmark ended with exit code 3\n")
+    assert (failed.code, failed.err.splitlines()[-1]) == (1, "error: the benchmark ended with exit code 3")
     assert not list(tmp_path.glob("*b.json*"))
     code = 0
     assert gyrfalcon("bench --full --json --out", tmp_path / "b.json").result["rows"] == measured["rows"]
@@ -432,7 +461,8 @@ def test_demo_prints_one_object(gyrfalcon, tmp_path):
 
 def test_help_has_examples(gyrfalcon):
     assert "doctor" in gyrfalcon("--help").out
-    for name in ("fit", "predict", "evaluate", "tune", "info", "plan", "bench", "doctor", "demo"):
+    assert gyrfalcon("-V").out == gyrfalcon("--version").out == f"gyrfalcon {gf.__version__}\n"
+    for name in ("fit", "predict", "evaluate", "report", "tune", "info", "plan", "bench", "doctor", "demo"):
         done = gyrfalcon(f"{name} --help")
         assert done.code == 0
         assert f"gyrfalcon {name}" in done.out

@@ -7,8 +7,12 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+import torch
 from sklearn.base import clone
 from sklearn.kernel_ridge import KernelRidge
+from sklearn.multioutput import MultiOutputClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import gyrfalcon as gf
 from gyrfalcon.estimators.wrong_names import remedy
@@ -86,3 +90,44 @@ def test_a_plain_function_is_told_of_each_iteration():
     assert "a callback asked for it" in model.record_.message
     with pytest.raises(ValueError, match="callback: solver='exact' does not iterate"):
         gf.KernelRegressor(solver="exact", tune=None).fit(X, y, callback=print)
+
+
+def test_predictions_keep_gradients_or_say_no():
+    model = gf.KernelRegressor(tune=None).fit(X, y)
+    rows = torch.from_numpy(X[:5]).requires_grad_()
+    found = model.predict(rows)
+    np.testing.assert_allclose(found.detach(), model.predict(X[:5]), rtol=1e-9)
+    found.sum().backward()
+    step = 1e-5
+    slopes = (model.predict(X[:5] + step) - model.predict(X[:5] - step)) / (2 * step)
+    np.testing.assert_allclose(rows.grad[:, 0], slopes, rtol=1e-5, atol=1e-7)
+    with torch.no_grad():
+        assert not model.predict(rows).requires_grad
+    with pytest.raises(ValueError, match="only the mean keeps"):
+        model.predict(rows, return_std=True)
+    classifier = gf.KernelClassifier(tune=None).fit(X, y > 0)
+    assert classifier.predict(rows).tolist() == classifier.predict(X[:5]).tolist()
+    for ask in (classifier.predict_proba, classifier.decision_function):
+        with pytest.raises(ValueError, match="KernelClassifier does not keep"):
+            ask(rows)
+    narrow = torch.from_numpy(X[:5].astype(np.float32)).requires_grad_()
+    both = gf.KernelRegressor(tune=None).fit(X, np.stack([y, 2 * y], 1)).predict(narrow)
+    assert both.shape == (5, 2)
+    assert both.dtype == torch.float32
+    assert both.requires_grad
+
+
+def test_several_labels_per_row_have_a_remedy():
+    several = np.stack([y > 0, y > 0.5], 1)
+    with pytest.raises(
+        ValueError, match=r"shape \(60, 2\) instead: for several labels per row, use .*MultiOutputClassifier"
+    ):
+        gf.KernelClassifier().fit(X, several)
+    model = MultiOutputClassifier(gf.KernelClassifier(tune=None)).fit(X, several)
+    assert (model.predict(X) == several).mean() > 0.9
+
+
+def test_pipelines_around_estimators_are_saved():
+    model = make_pipeline(StandardScaler(), gf.KernelRegressor(tune=None)).fit(X, y)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))

@@ -18,7 +18,7 @@ from gyrfalcon.persistence import State
 from .base import KernelEstimator
 from .beginning import begin
 from .callbacks import with_callbacks
-from .data import hand_back, names_of, read_labels, read_weights
+from .data import hand_back, names_of, read_labels, read_weights, refuse_gradients
 from .interrupts import keeps_the_old_model
 from .pipeline import Validation
 from .streams import opened
@@ -239,6 +239,7 @@ checkpoint, memory_budget, device, random_state, verbose
         return hand_back(scores.astype(self._type()), X, names, self._output_container)
 
     def _scores(self, X: Any) -> Array:
+        refuse_gradients(self, X)
         outputs = self._outputs(X)
         scores: Array = outputs @ self._targets.coding.codes.T
         return (scores[:, 1] - scores[:, 0]) / (1 + len(outputs.T) % 2) if len(self.classes_) == 2 else scores
@@ -250,7 +251,7 @@ checkpoint, memory_budget, device, random_state, verbose
         ----------
         X : array, data frame, tensor or sparse matrix of shape (n, d)
         """
-        scores = self._scores(X)
+        scores = self._scores(X.detach() if isinstance(X, torch.Tensor) else X)
         places = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(1)
         return hand_back(self.classes_[places], X, self._target_names or ["y"], self._output_container)
 
@@ -302,6 +303,7 @@ checkpoint, memory_budget, device, random_state, verbose
         return found
 
     def _probabilities(self, X: Any) -> Array:
+        refuse_gradients(self, X)
         outputs = self._outputs(X)
         loss = self._targets.loss
         if isinstance(loss, Logistic | Exponential | Softmax):

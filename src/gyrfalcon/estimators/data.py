@@ -91,6 +91,18 @@ def _in_numpy(values: Any) -> Any:
     return (values.float() if values.dtype is torch.bfloat16 else values).numpy()
 
 
+def wants_gradients(X: Any) -> bool:
+    """Whether X is a tensor whose gradients someone may ask for."""
+    return isinstance(X, Tensor) and X.requires_grad and torch.is_grad_enabled()
+
+
+def refuse_gradients(estimator: BaseEstimator, X: Any) -> None:
+    """Say so where gradients would be lost."""
+    if wants_gradients(X):
+        name = type(estimator).__name__
+        raise ValueError(f"X requires gradients, which {name} does not keep: pass X.detach(), or use torch.no_grad()")
+
+
 def read_targets(y: Any, *, rows: int) -> Array:
     """Targets of a regression as float64, of shape (n,) or (n, t)."""
     y = _in_numpy(y)
@@ -114,7 +126,13 @@ def read_labels(y: Any, *, rows: int) -> Array:
     y = _in_numpy(y)
     if y is None:
         raise ValueError("y is missing: this estimator requires y to be passed, but the target y is None")
-    labels: Array = column_or_1d(y, warn=True)
+    try:
+        labels: Array = column_or_1d(y, warn=True)
+    except ValueError as error:
+        if len(getattr(y, "shape", ())) != 2:
+            raise
+        remedy = "for several labels per row, use sklearn.multioutput.MultiOutputClassifier(KernelClassifier())"
+        raise ValueError(f"{str(error).rstrip('.')}: {remedy}") from None
     assert_all_finite(labels, input_name="y")
     if len(labels) != rows:
         raise ValueError(f"X has {rows} rows but y has {len(labels)}: one label per row is needed")

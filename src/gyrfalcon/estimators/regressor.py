@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 import torch
 from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
 
 from gyrfalcon.arrays import Array, as_kind, as_numpy
 from gyrfalcon.data import Points
@@ -19,7 +20,7 @@ from gyrfalcon.solvers import LeastSquares
 from .base import KernelEstimator
 from .beginning import begin
 from .callbacks import with_callbacks
-from .data import hand_back, names_of, read_points, read_targets, read_weights
+from .data import hand_back, names_of, read_points, read_targets, read_weights, wants_gradients
 from .gaussian_process import GaussianProcessMixin, in_columns
 from .interrupts import keeps_the_old_model
 from .pipeline import Fitted, Validation
@@ -282,12 +283,17 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
         Parameters
         ----------
         X : array, data frame, tensor or sparse matrix of shape (n, d)
+            A tensor that requires gradients gets predictions that keep them.
         return_std : bool
         return_cov : bool
             The covariance of new observations instead, of shape (n, n), or (n, n, t) with several outputs.
         """
         if return_std and return_cov:
             raise ValueError("return_std and return_cov: ask for one of them, the diagonal of the second is the square")
+        if wants_gradients(X):
+            if return_std or return_cov:
+                raise ValueError("X requires gradients, which only the mean keeps: pass X.detach()")
+            return self._differentiable(X)
         values = self._outputs(X)
         flat = self.coefficients_.ndim == 1
         names = self._names(values.shape[1])
@@ -300,6 +306,16 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
         variance = variance[:, None] * self._evidence["prior"] + self._evidence["noise"]
         deviation = (np.sqrt(variance) * self._targets.unit).astype(self._output_type)
         return mean, hand_back(deviation[:, 0] if flat else deviation, X, names, self._output_container)
+
+    def _differentiable(self, X: torch.Tensor) -> torch.Tensor:
+        """The mean at the rows of a tensor that requires gradients, which it keeps."""
+        check_is_fitted(self)
+        read_points(self, X, reset=False)
+        centers = torch.as_tensor(as_kind(self.centers_, X.detach())).to(X.device, torch.float64)
+        columns = torch.from_numpy(self.coefficients_.reshape(len(self.coefficients_), -1)).to(X.device)
+        values: torch.Tensor = KernelMatrix(self.kernel_, X.double(), centers, cache=False) @ columns
+        values = (values + torch.as_tensor(np.atleast_1d(self.intercept_), device=X.device)).to(X.dtype)
+        return values[:, 0] if self.coefficients_.ndim == 1 else values
 
     def prediction_columns(
         self, X: Any, *, return_std: bool = False, interval: float | None = None
