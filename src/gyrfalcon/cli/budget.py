@@ -44,8 +44,6 @@ def estimator_for(
     is short enough, unless it is given. A note says what was cut.
     """
     settings = dict(given)
-    if task == TASKS[0]:
-        settings["uncertainty"] = True
     if seconds is None:
         if objective != "auto":
             settings["tune"] = gf.tuning.Tuning(objective)

@@ -46,11 +46,9 @@ class GaussianProcessMixin:
         >>> bool(0.8 < np.mean((low < y) & (y < high)) <= 1)
         True
         """
-        if not 0 < coverage < 1:
-            raise ValueError(f"coverage must lie between 0 and 1, got {coverage!r}")
+        z = normal_quantile(coverage)
         mean, std = self.predict(X, return_std=True)  # type: ignore[attr-defined]
-        half = float(norm.ppf((1 + coverage) / 2)) * std
-        return mean - half, mean + half
+        return mean - z * std, mean + z * std
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Array:
         """Functions drawn from the posterior, at the rows of X, without noise; of shape (n, n_samples).
@@ -128,6 +126,17 @@ class GaussianProcessMixin:
 
     def _toward_centers(self, points: Any) -> KernelMatrix:
         raise NotImplementedError
+
+
+def normal_quantile(coverage: float) -> float:
+    """How many deviations around the mean hold such a share of a normal distribution.
+
+    >>> round(normal_quantile(0.95), 2)
+    1.96
+    """
+    if not 0 < coverage < 1:
+        raise ValueError(f"coverage must lie between 0 and 1, got {coverage!r}")
+    return float(norm.ppf((1 + coverage) / 2))
 
 
 def in_columns(values: Any, name: str, outputs: list[str]) -> dict[str, Array]:

@@ -21,7 +21,7 @@ from .base import KernelEstimator
 from .beginning import begin
 from .callbacks import with_callbacks
 from .data import hand_back, names_of, read_points, read_targets, read_weights, wants_gradients
-from .gaussian_process import GaussianProcessMixin, in_columns
+from .gaussian_process import GaussianProcessMixin, in_columns, normal_quantile
 from .interrupts import keeps_the_old_model
 from .pipeline import Fitted, Validation
 from .posterior import Posterior
@@ -339,15 +339,16 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
         >>> list(gf.KernelRegressor().fit(X, X[:, 0]).prediction_columns(X, interval=0.9))
         ['prediction', 'lower', 'upper']
         """
-        bars = return_std or interval is not None
-        mean, std = self.predict(X, return_std=True) if bars else (self.predict(X), None)
         outputs = self._names(1 if self.coefficients_.ndim == 1 else self.coefficients_.shape[1])
+        if not return_std and interval is None:
+            return in_columns(self.predict(X), "prediction", outputs)
+        mean, std = self.predict(X, return_std=True)
         found = in_columns(mean, "prediction", outputs)
         if return_std:
             found |= in_columns(std, "standard_deviation", outputs)
         if interval is not None:
-            for name, end in zip(("lower", "upper"), self.predict_interval(X, interval), strict=True):
-                found |= in_columns(end, name, outputs)
+            half = normal_quantile(interval) * std
+            found |= in_columns(mean - half, "lower", outputs) | in_columns(mean + half, "upper", outputs)
         return found
 
     def _ready_posterior(self, asked: str) -> Posterior:

@@ -37,7 +37,7 @@ class TableModel(Savable, BaseEstimator):  # type: ignore[misc]
     ----------
     estimator : KernelRegressor, KernelClassifier or a function of (X, y) that makes one, optional
         The first for regression and the second for classification if not given, with the logistic loss where it is
-        quick, up to 50,000 rows times classes.
+        quick, up to 50,000 rows times classes. The regressor keeps what error bars need.
     task : "auto", "regression" or "classification"
         "auto" is what the estimator does; without one, classification for text, booleans and whole numbers of at most
         ten values.
@@ -275,7 +275,7 @@ class TableModel(Savable, BaseEstimator):  # type: ignore[misc]
 def default_estimator(task: str, rows: int, classes: int, **given: Any) -> KernelEstimator:
     """The estimator of a table for which none is given."""
     if task == "regression":
-        return KernelRegressor(**given)
+        return KernelRegressor(**{"uncertainty": True, **given})
     return KernelClassifier(**{**(LOGISTIC if rows * classes <= LOGISTIC_ROWS else {}), **given})
 
 
