@@ -15,7 +15,14 @@ from threadpoolctl import threadpool_limits
 sys.path.insert(0, str(Path(__file__).parent))
 
 # Files whose fixtures take longer than their tests: one worker runs all of such a file.
-TOGETHER = {"test_bad_files.py", "test_browser.py", "test_commands.py", "test_dask.py", "test_planning.py"}
+TOGETHER = {
+    "test_bad_files.py",
+    "test_browser.py",
+    "test_commands.py",
+    "test_dask.py",
+    "test_planning.py",
+    "test_styles.py",
+}
 
 
 def pytest_configure(config):

@@ -13,7 +13,7 @@ INTERRUPTION = "interrupted, no file was left unfinished"
 
 def main() -> None:
     """The command, and `python -m gyrfalcon`. Until it is loaded, an interrupt ends it at once, in one line."""
-    if sys.argv[1:] == ["--version"]:
+    if sys.argv[1:] in (["--version"], ["-V"]):
         print(f"gyrfalcon {__version__}")
         return
     usual = signal.getsignal(signal.SIGINT)

@@ -11,6 +11,7 @@ import pytest
 
 import gyrfalcon as gf
 from gyrfalcon.cli import session
+from gyrfalcon.estimators.monitor import Monitor
 
 ROWS = [(f"{i / 7:.3f}", "ab"[i % 2], f"{i % 5 + i / 9:.3f}") for i in range(40)]
 TEXT = "x,c,y\n" + "".join(",".join(row) + "\n" for row in ROWS)
@@ -94,17 +95,20 @@ def test_files_that_are_not_what_they_are_called(gyrfalcon, tmp_path):
         ("d.csv.gz", b"no gzip"),
         ("cut.csv.gz", packed[: len(packed) // 2]),
         ("altered.csv.gz", packed[:40] + b"altered" + packed[47:]),
-        ("latin.csv", TEXT.replace("a", "é").encode("latin-1")),
-        ("wide.csv", TEXT.encode("utf-16")),
+        ("d.jsonl", b"{no json}\n"),
+        ("d.json", b"[1, 2]"),
+        ("cut.json", b'[{"x": 1, "y"'),
         ("zeros.csv", b"x,y\n1,\0\n"),
     ):
         (tmp_path / name).write_bytes(content)
         fit_fails(gyrfalcon, tmp_path / name, name)
     (tmp_path / "d.xlsx").write_bytes(b"PK")
-    fit_fails(gyrfalcon, tmp_path / "d.xlsx", "none of the files that can be read")
+    fit_fails(gyrfalcon, tmp_path / "d.xlsx", "cannot be read as an Excel file")
+    (tmp_path / "d.docx").write_bytes(b"PK")
+    fit_fails(gyrfalcon, tmp_path / "d.docx", "none of the files that can be read")
     fit_fails(gyrfalcon, tmp_path / "none.csv", "does not exist")
     (tmp_path / "folder.csv").mkdir()
-    fit_fails(gyrfalcon, tmp_path / "folder.csv", "is a folder")
+    fit_fails(gyrfalcon, tmp_path / "folder.csv", "is a folder without files")
 
 
 def test_a_mark_and_an_empty_column_are_no_matter(gyrfalcon, tmp_path):
@@ -264,18 +268,32 @@ def test_interrupts_and_surprises(folder, gyrfalcon, monkeypatch, tmp_path):
         gyrfalcon(line)
 
 
-def test_an_interrupted_fit_is_no_model(folder, gyrfalcon, monkeypatch, tmp_path):
-    import warnings
+def test_an_interrupted_fit_keeps_what_was_reached(folder, gyrfalcon, monkeypatch, tmp_path):
+    draw = Monitor._draw
 
-    from gyrfalcon.estimators.interrupts import Interrupted
+    def interrupted(self, step):
+        if step.iteration == 3:
+            raise KeyboardInterrupt
+        return draw(self, step)
 
+    monkeypatch.setattr(Monitor, "_draw", interrupted)
+    out = tmp_path / "m.safetensors"
+    done = gyrfalcon(f"fit {folder}/homes.csv --target kind --drop price --json --out", out)
+    assert done.code == 130
+    assert done.result["interrupted"]
+    assert done.result["model"]["message"] == "interrupted after 3 iterations"
+    assert f"warning: interrupted: {out} holds what was reached by then" in done.err
+    assert gf.load(out).evaluate(pd.read_csv(folder / "new_homes.csv", parse_dates=["sold"]))["accuracy"] > 0.5
+
+
+def test_an_interrupt_before_the_first_iteration_leaves_nothing(folder, gyrfalcon, monkeypatch, tmp_path):
     def fit(self, X, y):
-        warnings.warn("interrupted after 3 iterations", Interrupted, stacklevel=2)
-        return self
+        raise KeyboardInterrupt
 
     monkeypatch.setattr(gf.KernelRegressor, "fit", fit)
     done = gyrfalcon(f"fit {folder}/homes.csv --target price --out", tmp_path / "m.safetensors")
     assert done.code == 130
+    assert "error: interrupted, no file was left unfinished" in done.err
     assert os.listdir(tmp_path) == []
 
 

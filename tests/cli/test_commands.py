@@ -15,9 +15,11 @@ import pandas as pd
 import pytest
 
 import gyrfalcon as gf
+from gyrfalcon.cli.bench import warn_if_busy
 from gyrfalcon.cli.budget import estimator_for
 from gyrfalcon.cli.demo import homes
 from gyrfalcon.cli.options import seconds
+from gyrfalcon.report.text import share
 from gyrfalcon.tables.files import read_table
 
 
@@ -69,7 +71,11 @@ def test_reports(folder, gyrfalcon, tmp_path):
         assert words in page
         assert "city = Rome" in page
         assert ">price</text>" in page or name == "evaluate"  # axes say what is predicted
-        assert f"gyrfalcon {name} " in page
+        assert f"gyrfalcon {'report' if name == 'evaluate' else name} " in page
+    done = gyrfalcon(f"report {folder}/kind.safetensors {folder}/new_homes.csv --out", tmp_path / "report.html")
+    assert done.code == 0, done.err
+    assert "kind of new_homes.csv" in (tmp_path / "report.html").read_text()
+    (tmp_path / "report.html").unlink()
     assert sorted(os.listdir(tmp_path)) == ["evaluate.html", "fit.html", "m.safetensors"]
 
 
@@ -113,7 +119,7 @@ def test_tune_shows_what_it_chose(folder, gyrfalcon, tmp_path):
     assert next(iter(done.result["relevance"].values())) == 1
     assert not any(name.startswith("sold") for name in done.result["length_scales"])
     assert gf.load(tmp_path / "m.safetensors").target_ == "price"
-    assert "where it bends" in gyrfalcon(f"tune {folder}/homes.csv --target price --test-fraction 0").out
+    assert "relevance of the features" in gyrfalcon(f"tune {folder}/homes.csv --target price --test-fraction 0").out
 
 
 @pytest.mark.parametrize("ending", ["parquet", "feather", "npz", "arff", "libsvm", "tsv", "csv.gz"])
@@ -199,14 +205,14 @@ def test_a_class_of_one_row_is_learned(gyrfalcon, tmp_path):
 
 
 def test_error_bars_do_not_depend_on_the_solver(gyrfalcon, tmp_path, monkeypatch):
-    assert estimator_for("regression", 300, 5, 1, seconds=20, seed=0).uncertainty is True
+    assert estimator_for("regression", 10**6, 5, 1, seconds=None, given={}).uncertainty is True
     X = np.random.default_rng(0).normal(size=(80, 2))
     frame = pd.DataFrame(X, columns=["a", "b"]).assign(y=X[:, 0])
     frame.to_csv(tmp_path / "d.csv", index=False)
     gf.TableModel(gf.KernelRegressor(solver="falkon", tune=None)).fit(frame, "y").save(tmp_path / "m.safetensors")
     done = gyrfalcon(f"predict {tmp_path}/m.safetensors {tmp_path}/d.csv --std --out", tmp_path / "p.csv")
     assert (done.code, len(done.err.splitlines())) == (1, 1)
-    assert "--std needs a model that knows its error bars" in done.err
+    assert "return_std needs a squared loss and uncertainty=True" in done.err
 
 
 def test_time_budget_takes_fewer_centers(gyrfalcon, monkeypatch):
@@ -217,15 +223,148 @@ def test_time_budget_takes_fewer_centers(gyrfalcon, monkeypatch):
         return type("Planned", (), {"interval": (0.0, given["iterations"] * m / 1000)})
 
     monkeypatch.setattr(gf, "plan", plan)
-    regressor = estimator_for("regression", 100_000, 5, 1, seconds=20, seed=0)
+    regressor = estimator_for("regression", 100_000, 5, 1, seconds=20, given={})
     assert 20 * regressor.n_centers / 1000 <= 10 < 20 * 2 * regressor.n_centers / 1000
-    assert estimator_for("classification", 100_000, 5, 2, seconds=2000, seed=0).loss == "logistic"
-    classifier = estimator_for("classification", 100_000, 5, 9, seconds=100, seed=0)
+    assert estimator_for("classification", 100_000, 5, 2, seconds=2000, given={}).loss == "logistic"
+    classifier = estimator_for("classification", 100_000, 5, 9, seconds=100, given={})
     assert classifier.loss == "squared"
     assert classifier.tune.seconds == 40
     few = len(asked)
-    assert estimator_for("regression", 300, 5, 1, seconds=20, seed=0).n_centers == "auto"
+    assert estimator_for("regression", 300, 5, 1, seconds=20, given={}).n_centers == "auto"
     assert len(asked) == few  # small data are fitted at once
+
+
+def test_without_a_budget_nothing_depends_on_the_machine(monkeypatch):
+    def plan(*_, **__):
+        raise AssertionError("a fit without a budget is not timed")
+
+    monkeypatch.setattr(gf, "plan", plan)
+    for task, classes in (("regression", 1), ("classification", 9)):
+        estimator = estimator_for(task, 10**6, 5, classes, seconds=None, given={"random_state": 3})
+        assert estimator.n_centers == "auto"
+        assert estimator.tune == "auto"  # which has no limit of seconds
+        assert estimator.random_state == 3
+
+
+def test_a_budget_says_what_it_cut(monkeypatch, capsys):
+    takes = type("Planned", (), {})
+
+    def plan(n, d, m, t, **given):
+        takes.interval = (0.0, given["iterations"] * m / 1000)
+        return takes
+
+    monkeypatch.setattr(gf, "plan", plan)
+    cut = estimator_for("regression", 100_000, 5, 1, seconds=40, given={})
+    assert f"note: time budget: 3,162 → {cut.n_centers:,} centers" in capsys.readouterr().err
+    kept = estimator_for("regression", 100_000, 5, 1, seconds=40, given={"n_centers": 3000})
+    assert kept.n_centers == 3000
+    assert "centers may take 60 s, longer than the time budget" in capsys.readouterr().err
+
+
+def rare(folder, n=1500):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(n, 2)).round(3)
+    fraud = random.random(n) < 0.01 + 0.35 * (X[:, 0] > 1.5)
+    frame = pd.DataFrame(X, columns=["a", "b"]).assign(fraud=np.where(fraud, "yes", "no"))
+    frame.to_csv(folder / "rare.csv", index=False)
+    return folder / "rare.csv"
+
+
+def test_rare_classes(gyrfalcon, tmp_path):
+    data, model = rare(tmp_path), tmp_path / "m.safetensors"
+    plain = gyrfalcon(f"fit {data} --target fraud --json --out", model).result
+    weighted = gyrfalcon(f"fit {data} --target fraud --class-weight balanced --json --out", model).result
+    assert weighted["test"]["balanced_accuracy"] > plain["test"]["balanced_accuracy"] + 0.1
+    named = gyrfalcon(f"fit {data} --target fraud --class-weight yes=15,no=1 --json --out", model).result
+    assert named["test"]["log_loss"] != plain["test"]["log_loss"]
+    line = f"fit {data} --target fraud --threshold 0.15 --report {tmp_path}/r.html --json --out"
+    done = gyrfalcon(line, model)
+    assert done.code == 0, done.err
+    assert done.result["test"]["roc_auc"] == plain["test"]["roc_auc"]
+    assert done.result["test"]["balanced_accuracy"] > plain["test"]["balanced_accuracy"] + 0.1
+    gyrfalcon(f"predict {model} {data} --out", tmp_path / "p.csv")
+    table = pd.read_csv(tmp_path / "p.csv")
+    assert ((table["prediction"] == "yes") == (table["probability_yes"] >= 0.15)).all()
+    gyrfalcon(f"predict {model} {data} --threshold 0.9 --positive no --no-proba --out", tmp_path / "p.csv")
+    strict = pd.read_csv(tmp_path / "p.csv")
+    assert list(strict) == ["prediction"]
+    assert ((strict["prediction"] == "no") == (table["probability_no"] >= 0.9)).all()
+    page = (tmp_path / "r.html").read_text()
+    assert f"{share(done.result['test']['balanced_accuracy'])}</b>" in page
+    for options, says in (
+        ("--class-weight yes=much", "--class-weight must be balanced"),
+        ("--threshold 2", "threshold must lie between 0 and 1"),
+        ("--threshold 0.3 --positive maybe", "none of the classes"),
+    ):
+        assert says in gyrfalcon(f"fit {data} --target fraud {options} --out", model).err
+    for options in ("--class-weight balanced", "--threshold 0.5"):
+        assert "for classifications" in gyrfalcon(f"fit {data} --target a {options} --out", model).err
+
+
+def test_a_model_that_learned_nothing_says_so(gyrfalcon, tmp_path):
+    random = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": random.normal(size=300), "y": random.normal(size=300), "note": "text "})
+    frame["note"] += frame.index.astype(str) + "!"
+    frame.to_csv(tmp_path / "d.csv", index=False)
+    model = tmp_path / "m.safetensors"
+    done = gyrfalcon(f"fit {tmp_path}/d.csv --target y --report {tmp_path}/r.html --out", model)
+    assert done.code == 0
+    assert "warning: The model has learned nothing: on the test rows its R² is -" in done.err
+    assert "Likely cause: columns are not used, 'note'" in done.err
+    assert '<p class="warning" role="alert">The model has learned nothing' in (tmp_path / "r.html").read_text()
+    done = gyrfalcon(f"evaluate {model} {tmp_path}/d.csv --json")
+    assert done.code == 0
+
+
+def test_cross_validation_and_metrics(folder, gyrfalcon, tmp_path):
+    line = f"fit {folder}/homes.csv --target price --drop kind --cv 3 --metric mae --metric r2 --json --out"
+    done = gyrfalcon(line, tmp_path / "m.safetensors")
+    assert done.code == 0, done.err
+    assert list(done.result["folds"]) == ["mae", "r2"]
+    assert done.result["folds"]["r2"]["mean"] > 0.8
+    assert (done.result["train_rows"], done.result["test_rows"], done.result["test"]) == (160, 0, None)
+    shown = gyrfalcon(line.replace("--json ", ""), tmp_path / "m.safetensors")
+    assert "by cross-validation" in shown.out
+    assert list(
+        gyrfalcon(f"evaluate {tmp_path}/m.safetensors {folder}/new_homes.csv --metric mae --json").result["test"]
+    ) == ["rows", "mae"]
+    for options, code, says in (
+        ("--metric none", 2, "--metric must be one of"),
+        ("--metric accuracy", 1, "--metric accuracy is not known of this model: it has rmse, mae, r2"),
+        ("--cv 200", 1, "needs at least 400 rows"),
+        (f"--cv 3 --report {tmp_path}/r.html", 2, "needs test rows"),
+        (f"--cv 3 --checkpoint {tmp_path}/c", 2, "keeps one fit"),
+    ):
+        done = gyrfalcon(f"fit {folder}/homes.csv --target price {options} --out", tmp_path / "m.safetensors")
+        assert done.code == code
+        assert says in " ".join(done.err.replace("│", " ").split())
+
+
+def test_predictions_with_everything(folder, gyrfalcon, tmp_path):
+    model, new = folder / "price.safetensors", folder / "new_homes.csv"
+    done = gyrfalcon(f"predict {model} {new} --keep-all --std --interval 0.9 --out", tmp_path / "p.csv")
+    assert done.code == 0, done.err
+    table, given = pd.read_csv(tmp_path / "p.csv"), pd.read_csv(new)
+    assert list(table) == [*given, "prediction", "standard_deviation", "lower", "upper"]
+    pd.testing.assert_frame_equal(table[list(given)], given)
+    half = 1.6448536269514722 * table["standard_deviation"]
+    np.testing.assert_allclose(table["upper"] - table["prediction"], half, rtol=1e-9)
+    np.testing.assert_allclose(table["prediction"] - table["lower"], half, rtol=1e-9)
+    for options, says in (
+        ("--interval 2", "--interval must lie between 0 and 1"),
+        ("--threshold 0.5", "--threshold and --positive are for classifications"),
+    ):
+        assert says in " ".join(gyrfalcon(f"predict {model} {new} {options} --out", tmp_path / "q.csv").err.split())
+    classes = folder / "kind.safetensors"
+    assert "--std and --interval are for" in gyrfalcon(f"predict {classes} {new} --std --out", tmp_path / "q.csv").err
+    assert "give that too" in gyrfalcon(f"predict {classes} {new} --positive dear --out", tmp_path / "q.csv").err
+
+
+def test_checkpoints(folder, gyrfalcon, tmp_path):
+    line = f"fit {folder}/homes.csv --target kind --drop price --checkpoint {tmp_path}/kept --json --out"
+    done = gyrfalcon(line, tmp_path / "m.safetensors")
+    assert done.code == 0, done.err
+    assert done.result["test"] == json.loads((folder / "kind.json").read_text())["test"]
 
 
 def test_durations():
@@ -247,6 +386,34 @@ def test_plan_and_bench(gyrfalcon, tmp_path, monkeypatch):
     assert written["fit"]["rmse"]["gyrfalcon"] == pytest.approx(written["fit"]["rmse"]["scikit-learn"], rel=0.2)
 
 
+def test_plans_of_tables(folder, gyrfalcon):
+    found = gyrfalcon(f"plan {folder}/homes.csv --target price --iterations 3 --json").result
+    names = gf.load(folder / "price.safetensors").preprocessor_
+    assert found["rows"] == found["centers"] == 160
+    kinds = len([name for name in names.sources if name != "kind"])
+    assert found["features"] >= kinds
+    for line, says in (
+        (f"plan {folder}/homes.csv 3", "are counted"),
+        ("plan 1e6", "the number of features is missing"),
+        ("plan 0 3 3", "must be positive"),
+        ("plan 1e6 3 --target y", "--target names a column of a table"),
+    ):
+        done = gyrfalcon(line)
+        assert done.code == 2
+        assert says in " ".join(done.err.replace("│", " ").split())
+    assert "there is no column 'z'" in gyrfalcon(f"plan {folder}/homes.csv --target z").err
+
+
+def test_bench_says_that_the_machine_is_busy(monkeypatch, capsys):
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(os, "getloadavg", lambda: (0.1, 0.1, 0.1))
+    warn_if_busy()
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(os, "getloadavg", lambda: (3.7, 3.7, 3.7))
+    warn_if_busy()
+    assert "warning: the machine is busy, with a load of 3.7 on 2 processors" in capsys.readouterr().err
+
+
 def test_the_page_of_measurements_takes_what_bench_writes(gyrfalcon, tmp_path, monkeypatch):
     root = Path(__file__).parents[2]
     script = runpy.run_path(str(root / "docs" / "performance.py"))
@@ -263,7 +430,7 @@ def test_the_page_of_measurements_takes_what_bench_writes(gyrfalcon, tmp_path, m
     monkeypatch.chdir(root)
     code = 3
     failed = gyrfalcon("bench --full --out", tmp_path / "b.json")
-    assert (failed.code, failed.err) == (1, "error: the benchmark ended with exit code 3\n")
+    assert (failed.code, failed.err.splitlines()[-1]) == (1, "error: the benchmark ended with exit code 3")
     assert not list(tmp_path.glob("*b.json*"))
     code = 0
     assert gyrfalcon("bench --full --json --out", tmp_path / "b.json").result["rows"] == measured["rows"]
@@ -295,7 +462,8 @@ def test_demo_prints_one_object(gyrfalcon, tmp_path):
 
 def test_help_has_examples(gyrfalcon):
     assert "doctor" in gyrfalcon("--help").out
-    for name in ("fit", "predict", "evaluate", "tune", "info", "plan", "bench", "doctor", "demo"):
+    assert gyrfalcon("-V").out == gyrfalcon("--version").out == f"gyrfalcon {gf.__version__}\n"
+    for name in ("fit", "predict", "evaluate", "report", "tune", "info", "plan", "bench", "doctor", "demo"):
         done = gyrfalcon(f"{name} --help")
         assert done.code == 0
         assert f"gyrfalcon {name}" in done.out

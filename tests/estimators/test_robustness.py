@@ -294,13 +294,13 @@ def test_frames_come_back_as_series(frame):
     with pytest.raises(ValueError, match="feature names"):
         model.predict(frame.rename({"a": "z"}) if isinstance(frame, pl.DataFrame) else frame.rename(columns={"a": "z"}))
 
-    chooser = gf.KernelClassifier(loss="logistic").fit(frame, labels)
-    probabilities = chooser.predict_proba(frame)
+    classifier = gf.KernelClassifier(loss="logistic").fit(frame, labels)
+    probabilities = classifier.predict_proba(frame)
     assert type(probabilities) is type(frame)
     assert list(probabilities.columns) == ["down", "up"]
-    assert type(chooser.predict(frame)) is type(series)
-    assert type(chooser.predict_log_proba(frame)) is type(frame)
-    assert isinstance(chooser.set_output(transform="polars").predict_proba(frame), pl.DataFrame)
+    assert type(classifier.predict(frame)) is type(series)
+    assert type(classifier.predict_log_proba(frame)) is type(frame)
+    assert isinstance(classifier.set_output(transform="polars").predict_proba(frame), pl.DataFrame)
 
 
 def test_tensors_come_back_as_tensors():
@@ -310,10 +310,10 @@ def test_tensors_come_back_as_tensors():
     assert isinstance(mean, torch.Tensor)
     assert isinstance(deviation, torch.Tensor)
     np.testing.assert_allclose(model.predict(X), mean.numpy())
-    chooser = gf.KernelClassifier().fit(points, torch.from_numpy(three))
-    assert isinstance(chooser.predict(points), torch.Tensor)
-    assert isinstance(chooser.predict_proba(points), torch.Tensor)
-    assert isinstance(chooser.predict_log_proba(points), torch.Tensor)
+    classifier = gf.KernelClassifier().fit(points, torch.from_numpy(three))
+    assert isinstance(classifier.predict(points), torch.Tensor)
+    assert isinstance(classifier.predict_proba(points), torch.Tensor)
+    assert isinstance(classifier.predict_log_proba(points), torch.Tensor)
     assert isinstance(gf.KernelClassifier().fit(points, labels).predict(points), np.ndarray)
 
 

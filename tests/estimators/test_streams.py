@@ -118,8 +118,8 @@ def test_probabilities_are_written_by_class(folder, tmp_path):
     model = gf.KernelClassifier(**fixed, loss="logistic").fit(X, labels)
     assert model.write_predictions(X, tmp_path / "out.parquet", method="predict_proba") == N
     table = pq.read_table(tmp_path / "out.parquet")
-    assert table.column_names == ["high", "low"]
-    assert_allclose(table["high"].to_numpy(), model.predict_proba(X)[:, 0], rtol=1e-5)
+    assert table.column_names == ["probability_high", "probability_low"]
+    assert_allclose(table["probability_high"].to_numpy(), model.predict_proba(X)[:, 0], rtol=1e-5)
     with pytest.raises(ValueError, match="no rows"):
         model.write_predictions(X[:0], tmp_path / "none.parquet")
     assert not (tmp_path / "none.parquet").exists()

@@ -50,8 +50,28 @@ def test_growth_is_that_of_scikit_learn():
     labels = np.where(y > 0, "up", "down")
     model = gf.KernelClassifier(tune=None, **SETTINGS).fit(X[:1000], labels[:1000])
     found, _ = importance(model, X[1000:], list("abc"), labels[1000:])
-    expected = permutation_importance(model, X[1000:], labels[1000:], n_repeats=5, random_state=0).importances_mean
-    np.testing.assert_allclose([found[name] for name in "abc"], expected, atol=0.02)
+
+    def log_likelihood(model, X, labels):
+        chances = model.predict_proba(X)[np.arange(len(X)), (labels == "up").astype(int)]
+        return np.log(np.maximum(chances, module.LEAST_LIKELY)).mean()
+
+    scored = {"scoring": log_likelihood, "n_repeats": 5, "random_state": 0}
+    expected = permutation_importance(model, X[1000:], labels[1000:], **scored).importances_mean
+    np.testing.assert_allclose([found[name] for name in "abc"], expected, rtol=0.05, atol=0.02)
+
+
+def test_importance_shows_where_a_rare_class_is_never_predicted(tmp_path):
+    X, _ = rows(1200)
+    rare = np.random.default_rng(3).random(1200) < 0.02 + 0.18 * (X[:, 0] > 0.6)
+    model = gf.KernelClassifier(loss="logistic", tune=None, **SETTINGS).fit(X[:800], rare[:800])
+    assert not model.predict(X[800:]).any()  # so that no shuffling makes more predictions wrong
+    evidence = gather(model, X[800:], rare[800:])
+    assert list(evidence.importance) == ["x0", "x1"]
+    assert evidence.importance["x0"] > 0.01
+    page = model.report(X[800:], rare[800:], tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "How much larger the log loss gets" in page
+    assert "The class &#x27;True&#x27; is never predicted" in page
+    assert "Average precision" in page
 
 
 def test_a_column_of_categories_counts_once_and_as_a_whole():

@@ -14,6 +14,7 @@ from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.impute import SimpleImputer
 from sklearn.metrics import (
     accuracy_score,
+    average_precision_score,
     balanced_accuracy_score,
     log_loss,
     mean_absolute_error,
@@ -25,10 +26,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import gyrfalcon as gf
-from gyrfalcon.report import metrics
+from gyrfalcon.report import learning, metrics
 from gyrfalcon.report.evidence import gather
 from gyrfalcon.report.plot import MANY_DOTS, Plot
 from gyrfalcon.report.scale import Scale
+from gyrfalcon.report.text import number
 
 SECTIONS = ["Predictions", "Features", "Learning", "Data", "Time", "Reproduce"]
 
@@ -343,3 +345,88 @@ def test_names_of_many_classes_stand_upright(tmp_path):
     for name, kinds in (("a long name, no. {}", "cells upright"), ("{}", "cells")):
         labels = np.array([name.format(place) for place in np.arange(120) % 8])
         assert f'<table class="{kinds}">' in written(tmp_path, classifier().fit(X, labels), X, labels)
+
+
+def sold_homes(n=300, seed=0):
+    random = np.random.default_rng(seed)
+    sold = np.datetime64("2021-01-01") + random.integers(0, 4 * 365, n)
+    city = random.choice(["Rome", "Oslo", "Bari"], n, p=[0.5, 0.3, 0.2])
+    area = random.uniform(30, 90, n)
+    price = area * np.where(city == "Rome", 3.0, 2.0) + (sold - np.datetime64("2021-01-01")).astype(float) / 30
+    return pd.DataFrame({"sold": sold, "city": city, "lift": random.random(n) < 0.5, "area": area}), price
+
+
+def test_dates_are_dates_and_categories_are_bars(tmp_path):
+    table, price = sold_homes()
+    model = make_pipeline(gf.TablePreprocessor(), regressor(tune=None)).fit(table[:200], price[:200])
+    text = written(tmp_path, model, table[200:], price[200:])
+    figures = dict(re.findall(r"<figure><h3>([^<]*)</h3>(.*?)</figure>", text, flags=re.DOTALL))
+    ticks = re.findall(r"<text[^>]*>([^<]*)</text>", figures["sold"])
+    assert {"2022", "2023", "2024"} <= set(ticks)
+    assert "sold days" not in figures
+    names = re.findall(r'<span title="([^"]*)">', figures["city"])
+    assert names == ["Rome", "Oslo", "Bari"]
+    assert "city = Rome" not in figures
+    assert "The RMSE in each category" in figures["city"]
+    residuals = price[200:] - model.predict(table[200:])
+    rome = np.sqrt(np.mean(residuals[(table["city"] == "Rome")[200:]] ** 2))
+    assert f"{number(rome, 3)}, mean" in figures["city"]
+    labels = np.where(price > 150, "dear", "cheap")
+    model = make_pipeline(gf.TablePreprocessor(), classifier()).fit(table[:200], labels[:200])
+    text = written(tmp_path, model, table[200:], labels[200:])
+    assert "The share of the rows that is wrong." in text
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 10), (19_000, 19_030), (19_000, 19_400), (10_000, 20_000), (-7e5, 9e5)])
+def test_ticks_of_dates(low, high):
+    ticks = Scale(low, high, dates=True).ticks()
+    assert 1 <= len(ticks) <= 6
+    assert all(low <= place <= high for place, _ in ticks)
+    for place, label in ticks:
+        assert str(np.datetime64(int(place), "D")).startswith(label)
+    assert len({label for _, label in ticks}) == len(ticks)
+    assert Scale(-1e9, 1e9, dates=True).ticks()  # beyond all calendars
+
+
+def test_the_learning_curve_ends_at_the_headline(monkeypatch):
+    monkeypatch.setattr(learning, "MOST_TEST_ROWS", 10)  # by which the refits are judged
+    X, y = regression(300)
+    model = regressor(tune=None).fit(X[:200], y[:200])
+    evidence = gather(model, X[200:], y[200:], X[:200], y[:200])
+    rmse = next(metric for metric in metrics.measure(evidence) if metric.name == "RMSE")
+    assert learning._headline(evidence) == pytest.approx(rmse.value, rel=1e-12)
+    labels = np.where(y > 0, "up", "down")
+    evidence = gather(classifier().fit(X[:200], labels[:200]), X[200:], labels[200:], X[:200], labels[:200])
+    accuracy = next(metric for metric in metrics.measure(evidence) if metric.name == "Accuracy")
+    assert learning._headline(evidence) == pytest.approx(1 - accuracy.value, abs=1e-12)
+
+
+def test_average_precision_and_thresholds(tmp_path):
+    X, y = load_breast_cancer(return_X_y=True)
+    model = classifier(loss="logistic").fit(X[:300], y[:300])
+    for positive, place in ((None, 1), (0, 0)):
+        evidence = gather(model, X[300:], y[300:], positive=positive, threshold=0.8)
+        chances = model.predict_proba(X[300:])[:, place]
+        found = {metric.name: metric for metric in metrics.measure(evidence)}
+        expected = average_precision_score(y[300:] == place, chances)
+        assert found["Average precision"].value == pytest.approx(expected, rel=1e-9)
+        assert found["Average precision"].naive == pytest.approx((y[300:] == place).mean())
+        assert found["ROC AUC"].value == pytest.approx(roc_auc_score(y[300:] == place, chances), rel=1e-9)
+        predicted = np.where(chances >= 0.8, place, 1 - place)
+        assert found["Accuracy"].value == pytest.approx((predicted == y[300:]).mean())
+    text = written(tmp_path, model, X[300:], y[300:], threshold=0.8)
+    assert "false positive rate" in text
+    assert "baseline" in text
+    assert "engine:" not in text
+    with pytest.raises(ValueError, match="threshold and positive are for classifications"):
+        gather(regressor(tune=None).fit(X[:300, 1:], X[:300, 0]), X[300:, 1:], X[300:, 0], threshold=0.5)
+
+
+def test_a_model_that_learned_nothing_begins_with_a_warning(tmp_path):
+    X, y = regression(200)
+    noise = np.random.default_rng(5).normal(size=200)
+    model = regressor(tune=None, penalty=1e-8).fit(X[:100], noise[:100])
+    text = written(tmp_path, model, X[100:], noise[100:], X_train=X[:100], y_train=noise[:100])
+    assert re.search(r'</header>\s*<p class="warning" role="alert">The model has learned nothing', text)
+    text = written(tmp_path, regressor(tune=None).fit(X[:100], y[:100]), X[100:], y[100:])
+    assert 'role="alert"' not in text

@@ -381,6 +381,6 @@ def test_estimators_solve_by_it(centers):
     assert model.record_.solver.startswith("eigenpro")
     np.testing.assert_allclose(model.predict(X), known.predict(X), atol=1e-3)
     labels = (y > 3).astype(int) + (y > 3.5)
-    chooser = gf.KernelClassifier(solver="eigenpro", random_state=0, **common).fit(X, labels)
+    classifier = gf.KernelClassifier(solver="eigenpro", random_state=0, **common).fit(X, labels)
     truth = gf.KernelClassifier(solver="direct", **common).fit(X, labels)
-    assert np.mean(chooser.predict(X) == truth.predict(X)) > 0.98
+    assert np.mean(classifier.predict(X) == truth.predict(X)) > 0.98

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gyrfalcon as gf
-from gyrfalcon.tables import UnseenWarning
+from gyrfalcon.tables import ReadingWarning, UnseenWarning
 
 DATES = [datetime.datetime(2024, 1, 1, 6), datetime.datetime(2024, 7, 2), None, datetime.datetime(2025, 1, 1, 18)]
 TABLE = {
@@ -167,5 +167,9 @@ def test_dates_of_any_age_and_numbers_of_any_size():
 def test_a_text_that_makes_numbers_text_is_named():
     cells = [f"{i}.5" for i in range(30)]
     cells[20] = "3,5"
+    with pytest.warns(ReadingWarning, match="1 cell counts as missing, such as '3,5'"):
+        found = gf.TablePreprocessor().fit({"n": cells, "x": np.arange(30)})
+    assert found.get_feature_names_out().tolist() == ["n", "n is missing", "x"]
+    cells[21:23] = "few", "many"  # less than 95 % are numbers
     dropped = gf.TablePreprocessor().fit({"n": cells, "x": np.arange(30)}).dropped_
     assert dropped == {"n": "text that is different in nearly every row, 30 in 30, such as '3,5'"}

@@ -8,7 +8,7 @@ import typer
 
 import gyrfalcon
 
-from . import bench, demo, doctor, evaluate, fit, info, plan, predict, tune, update
+from . import bench, demo, doctor, evaluate, fit, info, plan, predict, report, tune, update
 from .session import guarded
 
 app = typer.Typer(
@@ -21,7 +21,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for module in (fit, predict, evaluate, update, tune, info, plan, bench, doctor, demo):
+for module in (fit, predict, evaluate, report, update, tune, info, plan, bench, doctor, demo):
     app.command(epilog=module.EXAMPLES)(guarded(module.command))
 
 
@@ -34,7 +34,7 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+        bool, typer.Option("--version", "-V", callback=_show_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Kernel machines at any scale: good models from tables in a minute."""

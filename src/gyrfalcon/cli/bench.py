@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as json_text
 import operator
+import os
 import subprocess
 import sys
 import time
@@ -28,7 +29,7 @@ from gyrfalcon.persistence import write_whole
 
 from .machine import machine, versions
 from .options import Json
-from .session import check_output, shown, tell
+from .session import check_output, shown, tell, warn
 
 EXAMPLES = """
 Examples:
@@ -39,6 +40,7 @@ gyrfalcon bench --full --out product.json
 """
 SETTINGS = [(name, d) for name in ("float32", "float64") for d in (3, 30, 90)]
 CENTERS, ROUNDS = 1000, 3
+BUSY = 0.5  # programs that run, for each processor, with which a machine is not quiet
 LENGTH_SCALE, PENALTY, NOISE = 3.0, 1e-5, 0.2
 
 
@@ -55,6 +57,7 @@ def command(
     Each time is the best of some rounds, taken in turns. Quiet machines give numbers to trust.
     """
     check_output(out, (".json",))
+    warn_if_busy()
     if full:
         facts = _run_full(out)
     else:
@@ -66,6 +69,13 @@ def command(
         }
         write_whole(out, json_text.dumps(facts, indent=1, ensure_ascii=False).encode() + b"\n")
     tell({"command": "bench", "out": out, **facts}, json, lambda console: _show(console, facts, out))
+
+
+def warn_if_busy() -> None:
+    """Say that times will be too long, if other programs use the processors."""
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    if load > BUSY * (os.cpu_count() or 1):
+        warn(f"the machine is busy, with a load of {load:.1f} on {os.cpu_count()} processors: times will be too long")
 
 
 def _run_full(out: Path) -> dict[str, Any]:

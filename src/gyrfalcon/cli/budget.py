@@ -1,7 +1,8 @@
-"""Choose an estimator that can be tuned and fitted within the time budget."""
+"""The estimator of a table: the default one, or one that a time budget allows."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import gyrfalcon as gf
 from gyrfalcon.centers import automatic_count
 from gyrfalcon.estimators.base import KernelEstimator
 from gyrfalcon.matrix.plan import default_budget
-from gyrfalcon.tables.model import LOGISTIC
+from gyrfalcon.tables.model import LOGISTIC, default_estimator
 from gyrfalcon.tables.targets import TASKS
 
 from .session import note
@@ -30,44 +31,50 @@ def estimator_for(
     features: int,
     classes: int,
     *,
-    seconds: float,
-    seed: int,
+    seconds: float | None,
+    given: Mapping[str, Any],
     dtype: str = "float64",
     storage: str = "memory",
     objective: str = "auto",
-    updatable: bool = False,
 ) -> KernelEstimator:
-    """The estimator whose tuning ends in time and whose planned fit takes no longer than the rest of the time.
+    """The estimator of a table, which depends on nothing but the table and what is given, unless time is short.
 
-    Classification uses the logistic loss if there is time for it, and the squared loss otherwise. The number of centers
-    is halved until the planned time is short enough. Models that are to be updated have the squared loss.
+    With a time budget, tuning ends in time, and the planned fit takes no longer than the rest: classification uses the
+    squared loss where there is no time for the logistic one, and the number of centers is halved until the planned time
+    is short enough, unless it is given. A note says what was cut.
     """
+    settings = dict(given)
+    if seconds is None:
+        if objective != "auto":
+            settings["tune"] = gf.tuning.Tuning(objective)
+        return default_estimator(task, rows, classes, **settings)
+    few = seconds < SHORT and rows > SHORT_ROWS
+    settings["tune"] = gf.tuning.Tuning(objective, seconds=TUNING * seconds, rows=SHORT_ROWS if few else "auto")
+    if few:
+        note(f"time budget: tuning looks at {SHORT_ROWS:,} rows")
     outputs = 1 if task == TASKS[0] or classes == 2 else classes
-    tuning = gf.tuning.Tuning(
-        objective, seconds=TUNING * seconds, rows="auto" if seconds >= SHORT else min(rows, SHORT_ROWS)
-    )
-    given: dict[str, Any] = {"tune": tuning, "random_state": seed, "updatable": updatable}
-    losses = ["squared"] if task == TASKS[0] or updatable else ["logistic", "squared"]
     if rows * outputs <= QUICK:
-        return _estimator(task, losses[0], given | ({"uncertainty": True} if task == TASKS[0] else {}))
-    itemsize = np.dtype(dtype).itemsize
-    most = automatic_count(rows, itemsize, default_budget(torch.device("cpu")), outputs)
-    for loss in losses:
-        m = most
-        while True:
-            planned = gf.plan(
-                rows, features, m, outputs, dtype=dtype, iterations=PASSES[loss], storage=storage
-            ).interval[1]
-            if planned <= FITTING * seconds:
-                return _estimator(task, loss, given | {"n_centers": m})
-            if m <= FEWEST or loss != losses[-1]:  # fewer centers cost more than another loss does
-                break
-            m = max(FEWEST, m // 2)
-    note(f"{m:,} centers may take {planned:.0f} s, longer than the time budget: give more time or fewer rows")
-    return _estimator(task, loss, given | {"n_centers": m})
+        return default_estimator(task, rows, classes, **settings)
+    usual = automatic_count(rows, np.dtype(dtype).itemsize, default_budget(torch.device("cpu")), outputs)
+    wish = int(settings.get("n_centers", usual))
 
+    def planned(m: int, loss: str) -> float:
+        passes = PASSES[loss]
+        return gf.plan(rows, features, m, outputs, dtype=dtype, iterations=passes, storage=storage).interval[1]
 
-def _estimator(task: str, loss: str, given: dict[str, Any]) -> KernelEstimator:
-    if task == TASKS[0]:
-        return gf.KernelRegressor(**given)
-    return gf.KernelClassifier(**(LOGISTIC if loss == "logistic" else {}), **given)
+    loss = "squared"
+    if task != TASKS[0]:
+        usual_loss = getattr(default_estimator(task, rows, classes, **given), "loss", loss)
+        quick = planned(wish, "logistic") <= FITTING * seconds and not settings.get("updatable")
+        loss = "logistic" if quick else "squared"
+        settings |= LOGISTIC if loss == "logistic" else {"loss": "squared"}
+        if usual_loss != loss == "squared":
+            note("time budget: squared loss instead of the logistic one")
+    m = wish
+    while "n_centers" not in settings and m > FEWEST and planned(m, loss) > FITTING * seconds:
+        m = max(FEWEST, m // 2)
+    if m < wish:
+        note(f"time budget: {wish:,} → {m:,} centers")
+    if (takes := planned(m, loss)) > FITTING * seconds:
+        note(f"{m:,} centers may take {takes:.0f} s, longer than the time budget: give more time or fewer rows")
+    return default_estimator(task, rows, classes, **settings | {"n_centers": m})

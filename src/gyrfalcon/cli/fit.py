@@ -9,25 +9,41 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from gyrfalcon.command import INTERRUPTED
+
 from .options import (
     MODEL_ENDINGS,
     REPORT_ENDINGS,
     Budget,
     Categorical,
+    Centers,
+    CheckpointFolder,
+    ClassWeight,
     Data,
+    DateFormats,
+    Decimal,
     Delimiter,
     Drop,
+    Encoding,
+    Folds,
     Json,
+    Metric,
+    Positive,
     Report,
     Seed,
+    Sheet,
     Stream,
     Target,
     Task,
     TaskOption,
     TestFraction,
+    Threshold,
+    check_metrics,
+    date_formats,
+    only,
 )
 from .reporting import report_of
-from .session import check_output, listing, tell
+from .session import check_output, listing, shown, tell, warn
 from .training import Request, train
 
 EXAMPLES = """
@@ -46,10 +62,20 @@ def command(
         Path, typer.Option("--out", "-o", help="The model file to write (.safetensors).", show_default=False)
     ],
     task: TaskOption = Task.auto,
-    time_budget: Budget = 60.0,
+    time_budget: Budget = None,
+    n_centers: Centers = None,
     test_fraction: TestFraction = 0.2,
+    cv: Folds = None,
+    metric: Metric = None,
     report: Report = None,
+    class_weight: ClassWeight = None,
+    threshold: Threshold = None,
+    positive: Positive = None,
     delimiter: Delimiter = None,
+    decimal: Decimal = None,
+    date_format: DateFormats = None,
+    encoding: Encoding = None,
+    sheet: Sheet = None,
     categorical: Categorical = None,
     drop: Drop = None,
     stream: Stream = None,
@@ -57,18 +83,23 @@ def command(
         bool,
         typer.Option("--updatable", help="Keep what `gyrfalcon update` adds rows to. Classes are coded by squares."),
     ] = False,
+    checkpoint: CheckpointFolder = None,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
     """Fit a model that predicts one column of a table from the others.
 
-    Categories, dates and missing values are taken as they are. Some rows are set aside, and the model is tested on
-    them; the model that is written is the one that was tested.
+    Categories, dates, currencies, percentages and missing values are taken as they are. Some rows are set aside, and
+    the model is tested on them; the model that is written is the one that was tested. Ctrl-C during the fit keeps what
+    was reached.
     """
     check_output(out, MODEL_ENDINGS)
     check_output(report, REPORT_ENDINGS)
-    if report is not None and test_fraction == 0:
-        raise typer.BadParameter("--report needs test rows: set --test-fraction above 0, or use evaluate --report")
+    check_metrics(metric)
+    if report is not None and (test_fraction == 0 or cv is not None):
+        raise typer.BadParameter("--report needs test rows: leave out --cv and --test-fraction 0")
+    if cv is not None and checkpoint is not None:
+        raise typer.BadParameter("--checkpoint keeps one fit, and --cv makes several: leave one of them out")
     request = Request(
         data,
         target,
@@ -76,14 +107,27 @@ def command(
         time_budget,
         test_fraction,
         seed,
-        delimiter,
-        categorical or [],
-        drop or [],
-        stream,
+        delimiter=delimiter,
+        decimal=decimal,
+        encoding=encoding,
+        sheet=sheet,
+        date_format=date_formats(date_format),
+        categorical=categorical or [],
+        drop=drop or [],
+        stream=stream,
+        n_centers=n_centers,
+        class_weight=class_weight,
+        threshold=threshold,
+        positive=positive,
+        checkpoint=checkpoint,
+        folds=cv,
         updatable=updatable,
     )
     done = train(request)
     facts = {"command": "fit", **done.facts, "out": out, "report": report}
+    facts["test"] = only(facts["test"], metric)
+    if "folds" in facts:
+        facts["folds"] = only(facts["folds"], metric)
     if report is not None:
         if done.test is None:
             raise ValueError("--report needs test rows, and there are too few rows to set some aside")
@@ -91,6 +135,9 @@ def command(
         report_of(report, done.model, *done.test, train=done.train, title=title, reproduce=_again(request, facts))
     done.model.save(out)
     tell(facts, json, lambda console: show(console, facts))
+    if done.interrupted:
+        warn(f"interrupted: {out} holds what was reached by then")
+        raise typer.Exit(INTERRUPTED)
 
 
 def show(console: Console, facts: dict[str, Any]) -> None:
@@ -107,17 +154,28 @@ def show(console: Console, facts: dict[str, Any]) -> None:
     console.print(listing(f"{facts['task']} of {facts['target']}", fitted))
     if facts["test"]:
         console.print(listing("on the test rows", facts["test"]))
+    if facts.get("folds"):
+        said = {name: f"{shown(one['mean'])} ± {shown(one['std'])}" for name, one in facts["folds"].items()}
+        console.print(listing("by cross-validation, with the deviation over its parts", said))
+    for words in facts["warnings"]:
+        warn(words)
     for name in ("out", "report"):
         if facts.get(name) is not None:
             console.print(f"written: {facts[name]}")
 
 
 def _again(request: Request, facts: dict[str, Any]) -> str:
-    given = {name: facts[name] for name in ("target", "task", "out", "report")}
-    given |= {"time-budget": request.seconds, "test-fraction": request.test_fraction, "seed": request.seed}
-    given |= {} if request.delimiter is None else {"delimiter": request.delimiter}
-    options = [*given.items(), *(("categorical", name) for name in request.categorical)]
-    options += [("drop", name) for name in request.drop]
+    """The command that makes the same model and report."""
+    given: dict[str, Any] = {name: facts[name] for name in ("target", "task", "out", "report")}
+    given |= {"test-fraction": request.test_fraction, "seed": request.seed, "time-budget": request.seconds}
+    given |= {"delimiter": request.delimiter, "decimal": request.decimal, "encoding": request.encoding}
+    given |= {"sheet": request.sheet, "n-centers": request.n_centers, "class-weight": request.class_weight}
+    given |= {"threshold": request.threshold, "positive": request.positive}
+    dates = request.date_format
+    formats = [f"{name}={one}" for name, one in dates.items()] if isinstance(dates, dict) else [dates] if dates else []
+    options = [(name, value) for name, value in given.items() if value is not None]
+    for name, values in (("categorical", request.categorical), ("drop", request.drop), ("date-format", formats)):
+        options += [(name, value) for value in values]
     words = ["gyrfalcon", "fit", request.data, *(word for name, value in options for word in (f"--{name}", value))]
     words += ["--updatable"] if request.updatable else []
     return shlex.join(map(str, [*words, "--stream" if facts["streamed"] else "--no-stream"]))

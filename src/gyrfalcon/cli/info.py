@@ -33,6 +33,8 @@ def command(model: Model, json: Json = False) -> None:
         preprocessor = loaded.preprocessor_
         facts["columns"] = {rule.name: str(rule) for rule in preprocessor.rules_}
         facts["dropped"] = preprocessor.dropped_
+        readings = preprocessor.readings_ | ({target: loaded.target_reading_} if loaded.target_reading_ else {})
+        facts["formats"] = {name: str(reading) for name, reading in readings.items()}
     facts["length_scales"] = length_scales(estimator.kernel_, names)
     tell(facts, json, lambda console: _show(console, facts))
 
@@ -47,5 +49,7 @@ def _show(console: Console, facts: dict[str, Any]) -> None:
     console.print(listing("model", head))
     if "columns" in facts:
         console.print(listing("columns", facts["columns"]))
+    if facts.get("formats"):
+        console.print(listing("columns of text that are read as numbers or dates", facts["formats"]))
     if facts.get("dropped"):
         console.print(listing("columns that are not used", facts["dropped"]))

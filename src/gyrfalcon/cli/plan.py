@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
+import torch
 import typer
 
 import gyrfalcon as gf
+from gyrfalcon.centers import automatic_count
+from gyrfalcon.matrix.plan import default_budget
+from gyrfalcon.tables.files import read_table
 
 from .options import Json
 from .session import tell
+from .training import FLOAT32_ROWS, is_large
 
 EXAMPLES = """
 Examples:
 
 gyrfalcon plan 1e6 10 1000
+
+gyrfalcon plan homes.csv --target price
 
 gyrfalcon plan 1e9 9 10000 --storage parquet --workers 8 --table
 """
@@ -38,25 +48,38 @@ class Storage(StrEnum):
 
 
 def command(
-    rows: Annotated[float, typer.Argument(min=1, help="Number of rows, such as 1e6.", show_default=False)],
-    features: Annotated[int, typer.Argument(min=1, help="Number of features.", show_default=False)],
-    centers: Annotated[float, typer.Argument(min=1, help="Number of centers, such as 1e4.", show_default=False)],
+    rows: Annotated[str, typer.Argument(help="Number of rows, such as 1e6, or a table to count.", show_default=False)],
+    features: Annotated[
+        int | None, typer.Argument(min=1, help="Number of features; not with a table.", show_default=False)
+    ] = None,
+    centers: Annotated[
+        float | None,
+        typer.Argument(min=1, help="Number of centers, such as 1e4.", show_default="chosen from the number of rows"),
+    ] = None,
+    target: Annotated[str | None, typer.Option("--target", "-t", help="The column of a table to predict.")] = None,
     outputs: Annotated[int, typer.Option(min=1, help="Number of targets or classes.")] = 1,
     iterations: Annotated[int, typer.Option(min=1, help="Number of iterations of Falkon.")] = 20,
     kernel: Annotated[str, typer.Option(help="A name such as gaussian, laplacian or matern.")] = "gaussian",
-    dtype: Annotated[DType, typer.Option(help="The type of the features.")] = DType.float32,
+    dtype: Annotated[
+        DType | None, typer.Option(help="The type of the features.", show_default="float32, or that of a fit")
+    ] = None,
     storage: Annotated[Storage, typer.Option(help="Where the rows are during the fit.")] = Storage.memory,
     workers: Annotated[int, typer.Option(min=1, help="Number of machines like this one.")] = 1,
     table: Annotated[bool, typer.Option("--table", help="Also show other numbers of rows and machines.")] = False,
     json: Json = False,
 ) -> None:
     """Predict the time and the memory of a fit on this machine, from a calibration of a second or two."""
+    size = _size(rows, features, target)
+    kind = size.dtype if dtype is None else dtype.value
+    if centers is None:
+        budget = default_budget(torch.device("cpu"))
+        centers = automatic_count(size.rows, np.dtype(kind).itemsize, budget, outputs)
     planned = gf.plan(
-        rows,
-        features,
+        size.rows,
+        size.features,
         int(centers),
         outputs,
-        dtype=dtype.value,
+        dtype=kind,
         kernel=kernel,
         iterations=iterations,
         storage=storage.value,
@@ -83,3 +106,40 @@ def command(
             for one in line
         ]
     tell(facts, json, lambda console: console.print(*(str(part) for part in (planned, grid) if part), sep="\n"))
+
+
+@dataclass(frozen=True)
+class Size:
+    """Rows and features, and the type that features would have in a fit."""
+
+    rows: int
+    features: int
+    dtype: str = "float32"
+
+
+def _size(rows: str, features: int | None, target: str | None) -> Size:
+    """The size that two numbers say, or that of the features of a table."""
+    try:
+        count = float(rows)
+    except ValueError:
+        return _size_of_table(Path(rows), features, target)
+    if not 1 <= count < np.inf:
+        raise typer.BadParameter(f"the number of rows must be positive, got {rows}")
+    if features is None:
+        raise typer.BadParameter("the number of features is missing: plan ROWS FEATURES CENTERS, or plan TABLE")
+    if target is not None:
+        raise typer.BadParameter("--target names a column of a table: leave it out")
+    return Size(int(count), features)
+
+
+def _size_of_table(path: Path, features: int | None, target: str | None) -> Size:
+    if features is not None:
+        raise typer.BadParameter(f"the features of {path} are counted: give no other numbers")
+    if is_large(path):
+        return Size(*gf.data.open(path, target=target).X.shape)
+    columns = read_table(path)
+    if target is not None and columns.pop(target, None) is None:
+        raise ValueError(f"--target: there is no column {target!r} in {path}")
+    preprocessor = gf.TablePreprocessor().fit(columns)
+    rows = len(next(iter(columns.values())))
+    return Size(rows, len(preprocessor.sources), "float32" if rows > FLOAT32_ROWS else "float64")

@@ -24,7 +24,10 @@ def report_of(
     from gyrfalcon.report import write_report
 
     estimator, names, _, _ = parts(model)
-    columns = model.preprocessor_._sources if isinstance(model, TableModel) else None
+    table: dict[str, Any] = {}
+    if isinstance(model, TableModel):
+        table = {"preprocessor": model.preprocessor_, "threshold": model.threshold}
+        table["positive"] = model.positive
     X, y = _in_memory(X, y)
     X_train, y_train = (None, None) if train is None else _in_memory(*train)
     write_report(
@@ -35,7 +38,7 @@ def report_of(
         X_train=X_train,
         y_train=y_train,
         feature_names=names,
-        columns=columns,
+        **table,
         title=title,
         reproduce=reproduce,
     )

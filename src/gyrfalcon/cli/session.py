@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import logging
 import math
 import os
 import sys
@@ -19,7 +20,6 @@ from rich.console import Console
 from rich.table import Table
 
 from gyrfalcon.command import INTERRUPTED, INTERRUPTION
-from gyrfalcon.estimators.interrupts import Interrupted
 
 FAILED = 1
 DEBUG = "GYRFALCON_DEBUG"
@@ -31,9 +31,9 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def run(*args: Any, **kwargs: Any) -> None:
         try:
-            with _warnings_as_notes():
+            with _warnings_as_notes(), _log_lines():
                 command(*args, **kwargs)
-        except (KeyboardInterrupt, Interrupted):
+        except KeyboardInterrupt:
             raise _failure(INTERRUPTION, INTERRUPTED) from None
         except BrokenPipeError:  # whoever read the output has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -71,15 +71,34 @@ def note(words: str) -> None:
     typer.echo(f"note: {' '.join(words.split())}", err=True)
 
 
+def warn(words: str) -> None:
+    """Write a line to stderr that is not to be overlooked."""
+    typer.secho(f"warning: {' '.join(words.split())}", err=True, fg=typer.colors.YELLOW, bold=True)
+
+
 @contextmanager
 def _warnings_as_notes() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("default")
         for ignored in (DeprecationWarning, FutureWarning, PendingDeprecationWarning, ResourceWarning):
             warnings.simplefilter("ignore", ignored)
-        warnings.simplefilter("error", Interrupted)
         warnings.showwarning = lambda message, *_, **__: note(str(message))
         yield
+
+
+@contextmanager
+def _log_lines() -> Iterator[None]:
+    """What the library logs, on stderr: where there is a terminal, its bars show the same."""
+    logger, handler = logging.getLogger("gyrfalcon"), logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
+    before = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before)
 
 
 def tell(result: Mapping[str, Any], as_json: bool, show: Callable[[Console], None]) -> None:

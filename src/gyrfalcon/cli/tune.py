@@ -19,16 +19,22 @@ from .options import (
     MODEL_ENDINGS,
     Budget,
     Categorical,
+    Centers,
     Data,
+    DateFormats,
+    Decimal,
     Delimiter,
     Drop,
+    Encoding,
     Json,
     Seed,
+    Sheet,
     Stream,
     Target,
     Task,
     TaskOption,
     TestFraction,
+    date_formats,
 )
 from .session import check_output, shown, tell
 from .summary import length_scales, parts
@@ -53,9 +59,14 @@ def command(
         typer.Option("--objective", help=f"The objective of tuning: auto, {', '.join(sorted(gf.tuning.OBJECTIVES))}."),
     ] = "auto",
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the model too (.safetensors).")] = None,
-    time_budget: Budget = 60.0,
+    time_budget: Budget = None,
+    n_centers: Centers = None,
     test_fraction: TestFraction = 0.2,
     delimiter: Delimiter = None,
+    decimal: Decimal = None,
+    date_format: DateFormats = None,
+    encoding: Encoding = None,
+    sheet: Sheet = None,
     categorical: Categorical = None,
     drop: Drop = None,
     stream: Stream = None,
@@ -77,11 +88,16 @@ def command(
             time_budget,
             test_fraction,
             seed,
-            delimiter,
-            categorical or [],
-            drop or [],
-            stream,
-            objective,
+            delimiter=delimiter,
+            decimal=decimal,
+            encoding=encoding,
+            sheet=sheet,
+            date_format=date_formats(date_format),
+            categorical=categorical or [],
+            drop=drop or [],
+            stream=stream,
+            objective=objective,
+            n_centers=n_centers,
         )
     )
     estimator, names, _, _ = parts(done.model)
@@ -107,7 +123,9 @@ def _chosen(estimator: KernelEstimator, names: list[str]) -> dict[str, Any]:
 
 def _show(console: Console, facts: dict[str, Any]) -> None:
     show_fit(console, facts)
-    features = Table("feature", "relevance", "length scale", box=None, title_justify="left", title="where it bends")
+    features = Table(
+        "feature", "relevance", "length scale", box=None, title_justify="left", title="relevance of the features"
+    )
     for name, value in list(facts["relevance"].items())[:FEATURES_SHOWN]:
         features.add_row(name, shown(value), shown(facts["length_scales"].get(name)))
     console.print(features)

@@ -11,7 +11,7 @@ import typer
 import gyrfalcon as gf
 from gyrfalcon.estimators.base import KernelEstimator
 from gyrfalcon.tables.files import read_table
-from gyrfalcon.tables.model import estimator_scores, rows_of
+from gyrfalcon.tables.model import model_scores, rows_of
 from gyrfalcon.tables.targets import read_target, values_of
 
 from .options import MODEL_ENDINGS, Data, Delimiter, Json, Model
@@ -59,7 +59,7 @@ def command(
         raise ValueError(f"{model} keeps nothing that rows could be added to: fit it again with --updatable")
     X, y, learn = _rows(loaded, data, names, task, column, delimiter)
     classes = getattr(estimator, "classes_", None)
-    scores = estimator_scores(estimator, X, y) if classes is None or np.isin(y, classes).all() else None
+    scores = model_scores(estimator, X, y) if classes is None or np.isin(y, classes).all() else None
     learn(X, y)
     loaded.save(model if out is None else out)
     facts: dict[str, Any] = {"command": "update", "model": model, "data": data, "target": column, "task": task}
@@ -94,7 +94,7 @@ def _rows(
         opened = gf.data.open(data, target=target, features=names)
         return opened.X, opened.y, model.partial_fit
     table = read_table(data, delimiter=delimiter, features=names)
-    column = read_target(table, target)
+    column, _ = read_target(table, target)
     features = [name for name in table if name != target] if names is None else names
     recursive = not isinstance(model, KernelEstimator)
     X = matrix(rows_of(table, np.flatnonzero(~column.missing)), features, np.float64 if recursive else np.float32)

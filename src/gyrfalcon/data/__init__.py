@@ -4,6 +4,7 @@ from .arrays import ArraySource
 from .chunked import ChunkedSource
 from .dask_source import DaskSource
 from .feather import FeatherSource
+from .many import JoinedSource
 from .parquet import ParquetSource
 from .points import Points, as_points
 from .source import Source
@@ -15,6 +16,7 @@ __all__ = [
     "ChunkedSource",
     "DaskSource",
     "FeatherSource",
+    "JoinedSource",
     "ParquetSource",
     "Points",
     "Source",

@@ -15,6 +15,7 @@ from gyrfalcon.progress import Bar
 
 from .arrow import arrow_package, stamp
 from .atomic import replacing
+from .many import CONVERTED
 from .parquet import ParquetSource
 
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
@@ -34,7 +35,7 @@ def open_csv(
 
     The Parquet file is made again when size or time of the CSV file have changed.
     """
-    converted = Path(cache or Path(path).parent) / f"{Path(path).name}.gyrfalcon.parquet"
+    converted = Path(cache or Path(path).parent) / f"{Path(path).name}{CONVERTED}"
     mark = " ".join(map(str, stamp(path))).encode()
     if not _is_fresh(converted, mark):
         try:

@@ -14,11 +14,13 @@ from .arrays import ArraySource
 from .chunked import ChunkedSource
 from .dask_source import DaskSource, is_dask
 from .feather import FeatherSource
+from .many import files_of, join
 from .npy import open_npy, pages_of
 from .parquet import ParquetSource
 from .source import Array, Source
 from .zarr_array import open_zarr
 
+_ENDINGS = (".parquet", ".pq", ".feather", ".arrow", ".ipc", ".npy", *csv_file.SUFFIXES)
 _SUFFIXES = ".parquet, .pq, .feather, .arrow, .ipc, .npy, .zarr, .csv, .tsv"
 
 
@@ -57,9 +59,11 @@ def open(
     Parameters
     ----------
     data : path, array or chunks
-        The path of a Parquet, Feather (Arrow IPC), .npy, Zarr or CSV file; anything with a shape that is sliced by rows
-        (memory map, Zarr array, HDF5 dataset); a collection of chunks or a function that returns an iterator of them,
-        each X, (X, y) or (X, y, weights); a Dask array or data frame. A CSV file is converted to Parquet once.
+        The path of a Parquet, Feather (Arrow IPC), .npy, Zarr or CSV file; a list of such paths, a pattern such as
+        trips/*.parquet, or a folder of files of one kind, whose rows follow each other; anything with a shape that is
+        sliced by rows (memory map, Zarr array, HDF5 dataset); a collection of chunks or a function that returns an
+        iterator of them, each X, (X, y) or (X, y, weights); a Dask array or data frame. A CSV file is converted to
+        Parquet once.
     target : str or int, or several, optional
         The columns to predict, by name, or by number where columns have none. They may hold text.
     weight : str or int, optional
@@ -103,6 +107,10 @@ def open(
 
 
 def _source(data: Any, features: Any, without: Sequence[Any], dtype: Any, cache: Any) -> Source:
+    paths = files_of(data, _ENDINGS)
+    if paths is not None:
+        where = os.fspath(data) if isinstance(data, str | os.PathLike) else f"{paths[0]} and {len(paths) - 1} more"
+        return join(paths, lambda path, known: _of_path(path, known, without, dtype, cache), features, where)
     if isinstance(data, str | os.PathLike):
         return _of_path(os.fspath(data), features, without, dtype, cache)
     if is_dask(data):
@@ -122,6 +130,8 @@ def _source(data: Any, features: Any, without: Sequence[Any], dtype: Any, cache:
 
 def _of_path(path: str, features: Any, without: Sequence[Any], dtype: Any, cache: Any) -> Source:
     if not os.path.exists(path):
+        if "://" in path:
+            raise ValueError(f"{path} is an address, and only files of this machine are opened: download it first")
         raise FileNotFoundError(f"{path} does not exist")
     name = path.lower().rstrip("/\\")
     if name.endswith((".parquet", ".pq")):

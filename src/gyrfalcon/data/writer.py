@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -14,7 +14,8 @@ from .arrow import arrow_package
 from .atomic import replacing
 from .source import Array
 
-Write = Callable[[Array], None]
+Columns = list[Array]
+Write = Callable[[Columns], None]
 
 
 def write(path: str | os.PathLike[str], names: Sequence[str], chunks: Iterable[Any]) -> int:
@@ -29,8 +30,8 @@ def write(path: str | os.PathLike[str], names: Sequence[str], chunks: Iterable[A
         Its ending says what to write.
     names : sequence of str
         Of the columns. A .npy file has no place for them; with one name it holds a vector.
-    chunks : iterable of arrays of shape (rows,) or (rows, len(names))
-        All of one type.
+    chunks : iterable of arrays of shape (rows,) or (rows, len(names)), or of dicts of columns with those names
+        All chunks of one type, or of the same type column by column.
 
     Examples
     --------
@@ -47,42 +48,53 @@ def write(path: str | os.PathLike[str], names: Sequence[str], chunks: Iterable[A
         raise ValueError(f"{path} must end in one of {', '.join(_WRITERS)}")
     if not path.parent.is_dir():
         raise FileNotFoundError(f"{path.parent} does not exist: make the folder first")
-    rows, dtype = 0, None
+    rows, kinds = 0, []  # type: tuple[int, list[np.dtype[Any]]]
     with replacing(path) as temporary, contextlib.ExitStack() as stack:
         writer: Write | None = None
         for number, chunk in enumerate(chunks):
-            table = np.asarray(chunk)
-            table = table[:, None] if table.ndim == 1 else table
-            if table.ndim != 2 or table.shape[1] != len(names):
-                raise ValueError(f"chunk {number} must have {len(names)} columns, got shape {np.shape(chunk)}")
+            columns = _columns(chunk, names, number)
             if writer is None:
-                dtype = table.dtype
-                writer = stack.enter_context(_WRITERS[path.suffix](temporary, list(names), table))
-            if table.dtype != dtype and not table.dtype.kind == dtype.kind == "U":  # type: ignore[union-attr]
-                raise TypeError(f"chunk {number} holds {table.dtype} but those before it hold {dtype}")
-            writer(table)
-            rows += len(table)
+                kinds = [column.dtype for column in columns]
+                writer = stack.enter_context(_WRITERS[path.suffix](temporary, list(names), columns))
+            for column, kind in zip(columns, kinds, strict=True):
+                if column.dtype != kind and not column.dtype.kind == kind.kind == "U":
+                    raise TypeError(f"chunk {number} holds {column.dtype} but those before it hold {kind}")
+            writer(columns)
+            rows += len(columns[0])
         if writer is None:
             raise ValueError(f"chunks: there are none, so {path} was not written")
     return rows
 
 
-@contextlib.contextmanager
-def _npy(path: Path, names: list[str], first: Array) -> Iterator[Write]:
-    if first.dtype.kind not in "biuf":
-        raise TypeError(f"{path.suffix} files hold numbers here, got {first.dtype}: write a .parquet or .csv file")
-    rows = 0
-    with open(path, "wb") as file:
-        _npy_header(file, first, 0)
+def _columns(chunk: Any, names: Sequence[str], number: int) -> Columns:
+    if isinstance(chunk, Mapping):
+        if list(chunk) != list(names):
+            raise ValueError(f"chunk {number} has the columns {list(chunk)}, and {list(names)} were to be written")
+        return [np.asarray(column) for column in chunk.values()]
+    table = np.asarray(chunk)
+    table = table[:, None] if table.ndim == 1 else table
+    if table.ndim != 2 or table.shape[1] != len(names):
+        raise ValueError(f"chunk {number} must have {len(names)} columns, got shape {np.shape(chunk)}")
+    return list(table.T)
 
-        def write_rows(table: Array) -> None:
+
+@contextlib.contextmanager
+def _npy(path: Path, names: list[str], first: Columns) -> Iterator[Write]:
+    for column in first:
+        if column.dtype.kind not in "biuf":
+            raise TypeError(f"{path.suffix} files hold numbers here, got {column.dtype}: write a .parquet or .csv file")
+    like, rows = np.stack(first, 1), 0
+    with open(path, "wb") as file:
+        _npy_header(file, like, 0)
+
+        def write_rows(columns: Columns) -> None:
             nonlocal rows
-            rows += len(table)
-            file.write(np.ascontiguousarray(table).data)
+            rows += len(columns[0])
+            file.write(np.ascontiguousarray(np.stack(columns, 1)).data)
 
         yield write_rows
         file.seek(0)
-        _npy_header(file, first, rows)
+        _npy_header(file, like, rows)
 
 
 def _npy_header(file: BinaryIO, like: Array, rows: int) -> None:
@@ -92,33 +104,33 @@ def _npy_header(file: BinaryIO, like: Array, rows: int) -> None:
     np.lib.format.write_array_header_1_0(file, {"descr": descr, "fortran_order": False, "shape": shape})
 
 
-def _batch(names: list[str], table: Array) -> Any:
+def _batch(names: list[str], columns: Columns) -> Any:
     pa = arrow_package()
-    return pa.record_batch([pa.array(np.ascontiguousarray(column)) for column in table.T], names=names)
+    return pa.record_batch([pa.array(np.ascontiguousarray(column)) for column in columns], names=names)
 
 
 @contextlib.contextmanager
-def _parquet(path: Path, names: list[str], first: Array) -> Iterator[Write]:
+def _parquet(path: Path, names: list[str], first: Columns) -> Iterator[Write]:
     from pyarrow import parquet
 
     with parquet.ParquetWriter(path, _batch(names, first).schema) as writer:
-        yield lambda table: writer.write_batch(_batch(names, table))
+        yield lambda columns: writer.write_batch(_batch(names, columns))
 
 
 @contextlib.contextmanager
-def _feather(path: Path, names: list[str], first: Array) -> Iterator[Write]:
+def _feather(path: Path, names: list[str], first: Columns) -> Iterator[Write]:
     pa = arrow_package()
     with pa.ipc.new_file(str(path), _batch(names, first).schema) as writer:
-        yield lambda table: writer.write_batch(_batch(names, table))
+        yield lambda columns: writer.write_batch(_batch(names, columns))
 
 
 @contextlib.contextmanager
-def _csv(path: Path, names: list[str], first: Array) -> Iterator[Write]:
+def _csv(path: Path, names: list[str], first: Columns) -> Iterator[Write]:
     arrow_package()
     from pyarrow import csv
 
     with csv.CSVWriter(path, _batch(names, first).schema) as writer:
-        yield lambda table: writer.write_batch(_batch(names, table))
+        yield lambda columns: writer.write_batch(_batch(names, columns))
 
 
 _WRITERS = {".npy": _npy, ".parquet": _parquet, ".feather": _feather, ".csv": _csv}

@@ -1,4 +1,4 @@
-"""Estimators with a scikit-learn face."""
+"""Estimators that follow the conventions of scikit-learn."""
 
 from .classifier import KernelClassifier
 from .falkon import Falkon, LogisticFalkon

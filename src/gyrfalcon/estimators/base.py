@@ -7,7 +7,7 @@ import itertools
 import math
 import numbers
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -29,7 +29,7 @@ from gyrfalcon.losses import Squared
 from gyrfalcon.matrix.predictor import WIDE_ROWS, Predictor
 from gyrfalcon.partition import LocalFunction, Partition
 from gyrfalcon.persistence import Savable, State, pack_points, unpack_points
-from gyrfalcon.solvers import Direct, EarlyStopping, Record, Solver, as_solver
+from gyrfalcon.solvers import Direct, EarlyStopping, Record, Solver, Step, as_solver
 from gyrfalcon.solvers.rounding import rounding_shows
 from gyrfalcon.solvers.solver import solver_from_dict
 from gyrfalcon.tuning import Grid, Trace
@@ -45,8 +45,15 @@ from .pipeline import Chosen, Fitted, Known, Settings, Validation, devices_of, f
 from .streams import is_stream, source_of
 from .targets import ClassTargets, Coefficients, RegressionTargets
 from .updates import UpdateMixin, check_updatable
+from .wrong_names import explains_wrong_names, remedy
 
-_METHODS = ("predict", "predict_proba", "predict_log_proba", "decision_function")
+# What predictions may be, and what their columns are called in files.
+_METHODS = {
+    "predict": "prediction",
+    "predict_proba": "probability",
+    "predict_log_proba": "log_probability",
+    "decision_function": "score",
+}
 ESTIMATOR_STOPPING = EarlyStopping(validation=0.1, patience=5, tolerance=0.0)  # what early_stopping=True means
 
 
@@ -86,6 +93,25 @@ class KernelEstimator(UpdateMixin, Savable, CallbackSupportMixin, BaseEstimator)
     _output_container: str | None = None
     _predictor: Predictor | None = None
     _target_names: list[str] | None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "__init__" in cls.__dict__:
+            cls.__init__ = explains_wrong_names(cls.__init__)  # type: ignore[method-assign]
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by name, as in scikit-learn.
+
+        Parameters
+        ----------
+        **params
+        """
+        known = self.get_params(deep=True)
+        for name, value in params.items():
+            if name not in known and "__" not in name and (words := remedy(name, value, known)):
+                raise ValueError(f"Invalid parameter {name!r} for estimator {self}: {words}")
+        super().set_params(**params)
+        return self
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -265,6 +291,7 @@ class KernelEstimator(UpdateMixin, Savable, CallbackSupportMixin, BaseEstimator)
         *,
         given: tuple[Any, Any],
         validation: Validation | None,
+        callback: Callable[[Step], Any] | None = None,
     ) -> Fitted:
         """Fit, and set the fitted attributes that do not depend on the task."""
         known = self._known()
@@ -289,6 +316,7 @@ class KernelEstimator(UpdateMixin, Savable, CallbackSupportMixin, BaseEstimator)
             known=known,
             validation=validation,
             notify=notify,
+            callback=callback,
         )
         self.kernel_, self.centers_, self.penalty_ = fitted.kernel, fitted.centers, fitted.penalty
         self.partition_ = fitted.local
@@ -332,7 +360,13 @@ class KernelEstimator(UpdateMixin, Savable, CallbackSupportMixin, BaseEstimator)
         values = self._function()(points)
         return values if self.partition_ is None else values + self.partition_.local(points)
 
-    def write_predictions(self, X: Any, path: str | os.PathLike[str], *, method: str = "predict") -> int:
+    def prediction_columns(self, X: Any) -> dict[str, Array]:
+        """Predictions as the columns of a table."""
+        raise NotImplementedError
+
+    def write_predictions(
+        self, X: Any, path: str | os.PathLike[str], *, method: str = "predict", **columns: Any
+    ) -> int:
         """Write predictions for data of any size to a file, chunk by chunk; returns the number of rows.
 
         Parameters
@@ -343,6 +377,9 @@ class KernelEstimator(UpdateMixin, Savable, CallbackSupportMixin, BaseEstimator)
             Ends in .parquet, .feather, .csv or .npy. It appears when it is complete.
         method : str
             "predict", or of a classifier "predict_proba", "predict_log_proba" or "decision_function".
+        columns
+            What `predict` writes beside the column `prediction`, as for `prediction_columns`: `return_std=True` and
+            `interval=0.95` of a regression, `probabilities=True` of a classification.
 
         Examples
         --------
@@ -351,21 +388,32 @@ class KernelEstimator(UpdateMixin, Savable, CallbackSupportMixin, BaseEstimator)
         >>> model = gf.KernelRegressor().fit(X, X[:, 0])
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     np.save(f"{folder}/new.npy", X)
-        ...     model.write_predictions(f"{folder}/new.npy", f"{folder}/predicted.npy")
+        ...     model.write_predictions(f"{folder}/new.npy", f"{folder}/predicted.npy", return_std=True)
         6
         """
         check_is_fitted(self)
         if not callable(getattr(self, method, None)) or method not in _METHODS:
-            raise ValueError(f"method must be one of {_METHODS} that {type(self).__name__} has, got {method!r}")
+            raise ValueError(f"method must be one of {sorted(_METHODS)} that {type(self).__name__} has, got {method!r}")
+        if method != "predict" and columns:
+            raise ValueError(f"{next(iter(columns))} does not go with method={method!r}: leave one of them out")
         source = source_of(X, getattr(self, "feature_names_in_", None)) if is_stream(X) else X
         step = source.chunk_rows() if isinstance(source, Source) else WIDE_ROWS
         rows = source.shape[0] if hasattr(source, "shape") else len(source)
         if rows == 0:
             raise ValueError("X has no rows to predict")
-        parts = (np.asarray(getattr(self, method)(source[a : min(rows, a + step)])) for a in range(0, rows, step))
+        chunks = (source[a : min(rows, a + step)] for a in range(0, rows, step))
+        parts = (self._columns_of(chunk, method, columns) for chunk in chunks)
         first = next(parts)
-        names = [*(self._target_names or ["y"])] if first.ndim == 1 else self._names(first.shape[1])
-        return data.write(path, names, itertools.chain([first], parts))
+        return data.write(path, list(first), itertools.chain([first], parts))
+
+    def _columns_of(self, X: Any, method: str, columns: Mapping[str, Any]) -> dict[str, Array]:
+        if method == "predict":
+            return self.prediction_columns(X, **columns)
+        values = np.asarray(getattr(self, method)(X))
+        if values.ndim == 1:
+            return {_METHODS[method]: values}
+        names = self._names(values.shape[1])
+        return {f"{_METHODS[method]}_{name}": column for name, column in zip(names, values.T, strict=True)}
 
     def report(self, X: Any, y: Any, path: str | os.PathLike[str] | None = None, **settings: Any) -> Path:
         """Write report.html, or `path`, on the model, tested on rows it was not fitted to; see `report.write_report`.

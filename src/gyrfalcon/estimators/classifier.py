@@ -1,4 +1,4 @@
-"""Kernel classification with a scikit-learn face."""
+"""Kernel classification, by the conventions of scikit-learn."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ from gyrfalcon.persistence import State
 from .base import KernelEstimator
 from .beginning import begin
 from .callbacks import with_callbacks
-from .data import hand_back, names_of, read_labels, read_weights
+from .data import hand_back, names_of, read_labels, read_weights, refuse_gradients
 from .interrupts import keeps_the_old_model
 from .pipeline import Validation
 from .streams import opened
 from .targets import ClassTargets, check_same_kind
 from .updates import check_updatable, is_updatable, to_codes, to_indicators
+from .wrong_names import check_loss
 
 CODINGS: dict[str, type[Coding]] = {"one-hot": OneHot, "simplex": Simplex}
 
@@ -138,6 +139,7 @@ n_features_in_, feature_names_in_
         features: Any = None,
         X_val: Any = None,
         y_val: Any = None,
+        callback: Any = None,
     ) -> Self:
         """Fit the classifier.
 
@@ -158,6 +160,8 @@ n_features_in_, feature_names_in_
             The columns to predict from; all others if not given.
         X_val, y_val : optional
             Validation data: watched, and used for early stopping if that is on.
+        callback : function of a `gyrfalcon.solvers.Step`, optional
+            Called after each iteration of the solver, which must be one that iterates; True stops the fit.
         """
         self._check_parameters()
         self._check_validation(X_val, y_val)
@@ -191,7 +195,8 @@ n_features_in_, feature_names_in_
             points, labels, weights, validation = self._hold_out(points, labels, weights, beginning.solver_seed, labels)
         if weights is not None:  # rows of no weight may have any label
             labels = np.where(weights > 0, labels, self.classes_[0])
-        self._fit_outputs(points, labels, weights, targets, beginning, given=(X, y), validation=validation)
+        also: dict[str, Any] = {"given": (X, y), "validation": validation, "callback": callback}
+        self._fit_outputs(points, labels, weights, targets, beginning, **also)
         return self
 
     @available_if(is_updatable)  # type: ignore[untyped-decorator]
@@ -315,10 +320,7 @@ n_features_in_, feature_names_in_
         k = len(self.classes_)
         if self.coding not in ("auto", *CODINGS):
             raise ValueError(f"coding must be 'auto' or one of {sorted(CODINGS)}, got {self.coding!r}")
-        if self.loss not in ("squared", "logistic", "softmax", "exponential", "hinge"):
-            raise ValueError(
-                f"loss must be 'squared', 'logistic', 'softmax', 'exponential' or 'hinge', got {self.loss!r}"
-            )
+        check_loss(self.loss, ("squared", "logistic", "softmax", "exponential", "hinge"))
         margins = {"hinge": Hinge(), "exponential": Exponential()}
         if self.loss in margins and self.coding == "one-hot" and k > 2:
             raise ValueError(f"coding='one-hot' does not go with loss={self.loss!r}: leave it out, or take 'simplex'")
@@ -350,6 +352,7 @@ n_features_in_, feature_names_in_
         return hand_back(scores.astype(self._type()), X, names, self._output_container)
 
     def _scores(self, X: Any) -> Array:
+        refuse_gradients(self, X)
         outputs = self._outputs(X)
         scores: Array = outputs @ self._targets.coding.codes.T
         return (scores[:, 1] - scores[:, 0]) / (1 + len(outputs.T) % 2) if len(self.classes_) == 2 else scores
@@ -361,7 +364,7 @@ n_features_in_, feature_names_in_
         ----------
         X : array, data frame, tensor or sparse matrix of shape (n, d)
         """
-        scores = self._scores(X)
+        scores = self._scores(X.detach() if isinstance(X, torch.Tensor) else X)
         places = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(1)
         return hand_back(self.classes_[places], X, self._target_names or ["y"], self._output_container)
 
@@ -390,7 +393,30 @@ n_features_in_, feature_names_in_
             logarithms = np.log(self._probabilities(X))
         return hand_back(logarithms.astype(self._type()), X, self._names(), self._output_container)
 
+    def prediction_columns(self, X: Any, *, probabilities: bool = False) -> dict[str, Array]:
+        """Predictions as the columns of a table: `prediction`, and if asked for `probability_…` of each class.
+
+        Parameters
+        ----------
+        X : array, data frame, tensor or sparse matrix of shape (n, d)
+        probabilities : bool
+
+        Examples
+        --------
+        >>> import numpy as np, gyrfalcon as gf
+        >>> X = np.arange(6.0)[:, None]
+        >>> model = gf.KernelClassifier().fit(X, ["low"] * 3 + ["high"] * 3)
+        >>> list(model.prediction_columns(X, probabilities=True))
+        ['prediction', 'probability_high', 'probability_low']
+        """
+        found = {"prediction": np.asarray(self.predict(X))}
+        if probabilities:
+            chances = np.asarray(self.predict_proba(X)).T
+            found |= {f"probability_{name}": chance for name, chance in zip(self._names(), chances, strict=True)}
+        return found
+
     def _probabilities(self, X: Any) -> Array:
+        refuse_gradients(self, X)
         outputs = self._outputs(X)
         loss = self._targets.loss
         if isinstance(loss, Logistic | Exponential | Softmax):

@@ -32,13 +32,38 @@ def read_points(estimator: BaseEstimator, X: Any, *, reset: bool) -> AnyPoints:
     if is_stream(X):
         return read_stream(estimator, X, reset=reset)
     if not isinstance(X, Tensor) or X.ndim != 2 or 0 in X.shape:  # scikit-learn's own words for the last two
-        points = validate_data(estimator, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=reset)
+        try:
+            points = validate_data(estimator, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=reset)
+        except ValueError as error:
+            if "could not convert string" not in str(error) and "contains NaN" not in str(error):
+                raise
+            raise ValueError(_about_tables(estimator, X, error)) from None
         return sparse.csr_array(points) if sparse.issparse(points) else points
     tensor = X.detach()
     validate_data(estimator, _header(tensor), reset=reset, skip_check_array=True)
     if tensor.layout is torch.strided and tensor.dtype in (torch.float16, torch.bfloat16):
         tensor = tensor.float()
     return as_points(tensor, "X")
+
+
+def _about_tables(estimator: BaseEstimator, X: Any, error: ValueError) -> str:
+    """What to do with rows that hold text or missing values."""
+    if "contains NaN" in str(error):
+        what = "Input X contains NaN"
+        missing = [name for name in X.columns if _has_gaps(X[name])] if hasattr(X, "columns") else []
+        what += f" in column {str(missing[0])!r}" if missing else ""
+    else:
+        what = f"X holds text: {error}"
+    return (
+        f"{what}, and {type(estimator).__name__} takes numbers. gyrfalcon.TableModel().fit(table, target) takes tables "
+        "with text, categories, dates and missing values as they are; in a pipeline, put a "
+        "gyrfalcon.TablePreprocessor() before the estimator."
+    )
+
+
+def _has_gaps(column: Any) -> bool:
+    values = np.asarray(column)
+    return values.dtype.kind == "f" and bool(np.isnan(values).any())
 
 
 def _is_plain(estimator: BaseEstimator, X: Array) -> bool:
@@ -66,6 +91,18 @@ def _in_numpy(values: Any) -> Any:
     return (values.float() if values.dtype is torch.bfloat16 else values).numpy()
 
 
+def wants_gradients(X: Any) -> bool:
+    """Whether X is a tensor whose gradients someone may ask for."""
+    return isinstance(X, Tensor) and X.requires_grad and torch.is_grad_enabled()
+
+
+def refuse_gradients(estimator: BaseEstimator, X: Any) -> None:
+    """Say so where gradients would be lost."""
+    if wants_gradients(X):
+        name = type(estimator).__name__
+        raise ValueError(f"X requires gradients, which {name} does not keep: pass X.detach(), or use torch.no_grad()")
+
+
 def read_targets(y: Any, *, rows: int) -> Array:
     """Targets of a regression as float64, of shape (n,) or (n, t)."""
     y = _in_numpy(y)
@@ -89,7 +126,13 @@ def read_labels(y: Any, *, rows: int) -> Array:
     y = _in_numpy(y)
     if y is None:
         raise ValueError("y is missing: this estimator requires y to be passed, but the target y is None")
-    labels: Array = column_or_1d(y, warn=True)
+    try:
+        labels: Array = column_or_1d(y, warn=True)
+    except ValueError as error:
+        if len(getattr(y, "shape", ())) != 2:
+            raise
+        remedy = "for several labels per row, use sklearn.multioutput.MultiOutputClassifier(KernelClassifier())"
+        raise ValueError(f"{str(error).rstrip('.')}: {remedy}") from None
     assert_all_finite(labels, input_name="y")
     if len(labels) != rows:
         raise ValueError(f"X has {rows} rows but y has {len(labels)}: one label per row is needed")

@@ -12,6 +12,9 @@ from gyrfalcon.solvers import Record, Solution, Step
 Fit = TypeVar("Fit", bound=Callable[..., Any])
 
 
+INTERRUPTED = "interrupted"  # how the message of a record begins then
+
+
 class Interrupted(UserWarning):
     """A fit was interrupted and keeps what it had."""
 
@@ -36,7 +39,7 @@ def keeps_the_old_model(fit: Fit) -> Fit:
 
 def what_was_reached(solver: str, step: Step, outputs: int) -> Solution:
     """The solution of a solver that was interrupted after a step."""
-    message = f"interrupted after {step.iteration} iterations"
+    message = f"{INTERRUPTED} after {step.iteration} iterations"
     warnings.warn(f"{message}: the model keeps what it had by then", Interrupted, stacklevel=6)
     record = Record(
         solver=solver,

@@ -33,6 +33,8 @@ class Monitor:
         When that error ends the solve.
     notify : callable (solution) -> bool, optional
         Told of each iteration; True stops.
+    callback : callable (step) -> bool or None, optional
+        A function of the user's, told of each iteration; True stops.
     """
 
     def __init__(
@@ -43,11 +45,12 @@ class Monitor:
         validate: Callable[[Coefficients], float] | None = None,
         stopping: EarlyStopping | None = None,
         notify: Callable[[Callable[[], Coefficients]], bool] | None = None,
+        callback: Callable[[Step], Any] | None = None,
     ):
         self.total = int(getattr(solver, "max_iterations", 1))
         tolerance = float(getattr(solver, "tolerance", 0.0))
         self.residual = tolerance if solver.traits.losses == "smooth" else max(10 * tolerance, 1e-12)
-        self.validate, self.notify = validate, notify
+        self.validate, self.notify, self.callback = validate, notify, callback
         self._watch = None if stopping is None else Watch(stopping)
         self.errors: list[float] = []
         self.best: Coefficients | None = None
@@ -68,6 +71,8 @@ class Monitor:
             self._judge(step.solution())
         self._draw(step)
         if self.notify is not None and self.notify(step.solution):
+            self.stopped = "a callback asked for it"
+        if self.callback is not None and self.callback(step) is True:
             self.stopped = "a callback asked for it"
         return bool(self.stopped)
 

@@ -19,7 +19,7 @@ from gyrfalcon.losses import Squared
 from gyrfalcon.matrix import KernelMatrix
 from gyrfalcon.matrix.predictor import Predictor
 from gyrfalcon.partition import LocalFunction, Partition
-from gyrfalcon.solvers import EarlyStopping, EigenPro, Exact, LeastSquares, Record, Risk, Solution, Solver, choose
+from gyrfalcon.solvers import EarlyStopping, EigenPro, Exact, LeastSquares, Record, Risk, Solution, Solver, Step, choose
 from gyrfalcon.tuning import Grid, Trace
 from gyrfalcon.tuning.rows import Data
 
@@ -119,6 +119,7 @@ def fit_function(
     known: Known | None = None,
     validation: Validation | None = None,
     notify: Callable[[Solver[Any], Chosen], Notify] | None = None,
+    callback: Callable[[Step], Any] | None = None,
 ) -> Fitted:
     """Fit f = Σⱼ βⱼ k(·, cⱼ) to rows and targets.
 
@@ -137,6 +138,8 @@ def fit_function(
         Rows to judge iterates by.
     notify : callable (Solver, Chosen) -> Notify, optional
         Makes what is told of each iteration of the solver.
+    callback : callable (Step) -> bool or None, optional
+        A function of the user's, told of each iteration too; True stops.
     """
     Y, loss = targets.encode(y), targets.loss
     partition = settings.partition
@@ -171,6 +174,8 @@ def fit_function(
         solver, reason = choose(problem)
         solver = seeded(solver, beginning.solver_seed)
     _check_options(settings, solver, targets, problem)
+    if callback is not None and not solver.traits.iterates:
+        raise ValueError(f"callback: solver={solver.name!r} does not iterate: leave it out, or take solver='falkon'")
     validation = None if validation is None else validation.gathered()
 
     def error(solution: Coefficients, local: LocalFunction | None = None) -> float:
@@ -188,6 +193,7 @@ def fit_function(
         validate=None if validation is None else error,
         stopping=settings.early_stopping,
         notify=None if notify is None else notify(solver, Chosen(kernel, C, penalty)),
+        callback=callback,
     ) as monitor:
         solution, interrupted = _solve(problem, solver, known, monitor, beginning)
     if settings.early_stopping is not None and monitor.best is not None:

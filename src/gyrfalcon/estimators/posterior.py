@@ -37,9 +37,27 @@ class Posterior:
         step = max(1, _BLOCK // max(1, 8 * len(self.T)))
         for start in range(0, len(out), step):
             at = slice(start, min(len(out), start + step))
-            u = np.asfortranarray(rows(at).T, dtype=np.float64)
-            u = blas.dtrsm(1.0, self.T, u, trans_a=1, overwrite_b=1)
+            u = self._whitened(rows(at))
             explained = np.einsum("ij,ij->j", u, u)
-            left = blas.dtrsm(1.0, self.A, u, trans_a=1, overwrite_b=1)
+            left = self._left(u)
             out[at] = diagonal[at] - explained + self.penalty * np.einsum("ij,ij->j", left, left)
         return np.maximum(out, 0.0)
+
+    def covariance(self, rows: Array, prior: Array) -> Array:
+        """The covariances of points, given k(x, C) and k(x, x') between all of them."""
+        u = self._whitened(rows)
+        found = prior - u.T @ u
+        left = self._left(u)
+        found += self.penalty * (left.T @ left)
+        return np.asarray((found + found.T) / 2)
+
+    def log_determinant(self) -> float:
+        """log det(I + ZᵀWZ/(penalty·Σw)) = 2 Σ log Aⱼⱼ - m log penalty."""
+        return float(2 * np.log(self.A.diagonal()).sum() - len(self.A) * np.log(self.penalty))
+
+    def _whitened(self, rows: Array) -> Array:
+        u = np.asfortranarray(rows.T, dtype=np.float64)
+        return np.asarray(blas.dtrsm(1.0, self.T, u, trans_a=1, overwrite_b=1))
+
+    def _left(self, u: Array) -> Array:
+        return np.asarray(blas.dtrsm(1.0, self.A, u, trans_a=1, overwrite_b=1))

@@ -1,4 +1,4 @@
-"""Kernel regression with a scikit-learn face."""
+"""Kernel regression, by the conventions of scikit-learn."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
 
 from gyrfalcon.arrays import Array, as_kind, as_numpy
 from gyrfalcon.data import Points
@@ -20,18 +21,23 @@ from gyrfalcon.solvers import LeastSquares
 from .base import KernelEstimator
 from .beginning import begin
 from .callbacks import with_callbacks
-from .data import hand_back, names_of, read_points, read_targets, read_weights
+from .data import hand_back, names_of, read_points, read_targets, read_weights, wants_gradients
+from .gaussian_process import GaussianProcessMixin, in_columns, normal_quantile
 from .interrupts import keeps_the_old_model
 from .pipeline import Fitted, Validation
 from .posterior import Posterior
 from .streams import opened
 from .targets import RegressionTargets
 from .updates import check_updatable, is_updatable
+from .wrong_names import check_loss
 
 LOSSES: dict[str, Loss] = {loss.name: loss for loss in (Absolute(), Robust(), Squared())}
 
 
-class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # type: ignore[misc]
+POSTERIOR_CENTERS = 1000  # through which deviations are seen if a solver has not made the moments of all anyway
+
+
+class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, KernelEstimator):  # type: ignore[misc]
     """Kernel ridge regression at any scale: min over f, b of Σᵢ wᵢ ℓ(f(xᵢ) + b, yᵢ) / Σᵢ wᵢ + penalty ‖f‖².
 
     f is a combination of kernels at `n_centers` centers (Nyström). With the defaults there is nothing to scale and
@@ -78,7 +84,8 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
         squared loss, which is then solved by factorization of the moments.
     uncertainty : "auto" or bool
         Whether to keep what `predict(return_std=True)` needs, an m × m matrix. "auto" keeps it when the solver makes
-        it anyway (exact and direct); True makes it with one more pass over the data.
+        it anyway (exact and direct); True makes it with one more pass over the data, for at most 1,000 of the centers,
+        with which deviations are rather too large than too small.
     checkpoint : path of a directory, optional
         Where the fit is kept while it runs: killed, it goes on from there when it is called again as it was, and ends
         with the same coefficients. Emptied when the fit is complete; one directory per fit.
@@ -182,6 +189,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
         features: Any = None,
         X_val: Any = None,
         y_val: Any = None,
+        callback: Any = None,
     ) -> Self:
         """Fit the regression.
 
@@ -201,6 +209,8 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
             The columns to predict from; all others if not given.
         X_val, y_val : optional
             Validation data: watched, and used for early stopping if that is on.
+        callback : function of a `gyrfalcon.solvers.Step`, optional
+            Called after each iteration of the solver, which must be one that iterates; True stops the fit.
         """
         self._check_parameters()
         self._check_validation(X_val, y_val)
@@ -233,7 +243,8 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
         self._target_names = names_of(y, target)
         narrow = points.dtype in (np.float32, torch.float32) and getattr(y, "dtype", None) in _NARROW
         self._output_type = np.dtype(np.float32 if narrow else np.float64)
-        fitted = self._fit_outputs(points, targets, weights, scaled, beginning, given=(X, y), validation=validation)
+        also: dict[str, Any] = {"given": (X, y), "validation": validation, "callback": callback}
+        fitted = self._fit_outputs(points, targets, weights, scaled, beginning, **also)
         self._keep_evidence(fitted)
         return self
 
@@ -294,8 +305,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
     def _loss(self) -> Loss:
         if isinstance(self.loss, Loss):
             return self.loss
-        if self.loss not in LOSSES:
-            raise ValueError(f"loss must be one of {sorted(LOSSES)}, got {self.loss!r}")
+        check_loss(self.loss, LOSSES)
         return LOSSES[self.loss]
 
     def _read_y(self, y: Any, rows: int) -> Array:
@@ -316,8 +326,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
             ones = np.ones((problem.K.shape[0], 1))
             self._evidence["weights"] = ones if problem.weights is None else as_numpy(problem.weights, np.float64)
         elif self.uncertainty is True or solution.record.solver == "direct":
-            moments = solution.moments or Moments.of(problem.K, problem.Y[:, :0], problem.weights)
-            self._evidence = _evidence_of(moments)
+            self._evidence = self._seen_through_centers(problem, solution.moments)
         else:
             return
         self._evidence |= self._scales(np.array(solution.record.objective), fitted.total_weight)
@@ -326,9 +335,21 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
         """Variances of the noise and of the prior by output, of which the penalty is the ratio."""
         return {"noise": noise, "prior": noise / max(self.penalty_ * total_weight, np.finfo(float).tiny)}
 
+    @staticmethod
+    def _seen_through_centers(problem: LeastSquares, known: Moments | None) -> dict[str, Array]:
+        """The moments that the solver left, or else those of a part of the centers, made in one pass."""
+        if known is not None:
+            return _evidence_of(known)
+        K, m = problem.K, problem.K.shape[1]
+        if m <= POSTERIOR_CENTERS:
+            return _evidence_of(Moments.of(K, problem.Y[:, :0], problem.weights))
+        places = np.unique(np.linspace(0, m - 1, POSTERIOR_CENTERS).round().astype(np.int64))
+        moments = Moments.of(K.with_centers(index=places), problem.Y[:, :0], problem.weights)
+        return _evidence_of(moments) | {"places": places}
+
     # Predicting.
 
-    def predict(self, X: Any, return_std: bool = False) -> Any:
+    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
         """Predicted targets, as the kind of X; with `return_std` also the standard deviation of a new observation.
 
         The deviation is that of the Gaussian process whose mean this is, its noise included; signal and noise have
@@ -337,12 +358,23 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
         Parameters
         ----------
         X : array, data frame, tensor or sparse matrix of shape (n, d)
+            A tensor that requires gradients gets predictions that keep them.
         return_std : bool
+        return_cov : bool
+            The covariance of new observations instead, of shape (n, n), or (n, n, t) with several outputs.
         """
+        if return_std and return_cov:
+            raise ValueError("return_std and return_cov: ask for one of them, the diagonal of the second is the square")
+        if wants_gradients(X):
+            if return_std or return_cov:
+                raise ValueError("X requires gradients, which only the mean keeps: pass X.detach()")
+            return self._differentiable(X)
         values = self._outputs(X)
         flat = self.coefficients_.ndim == 1
         names = self._names(values.shape[1])
         mean = hand_back((values[:, 0] if flat else values).astype(self._output_type), X, names, self._output_container)
+        if return_cov:
+            return self._with_covariance(X, mean)
         if not return_std:
             return mean
         deviation = np.sqrt(self._variances(X)).astype(self._output_type)
@@ -351,20 +383,84 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):  # typ
     def _variances(self, X: Any) -> Array:
         """Of a new observation, by output."""
         unit = self._targets.unit**2
-        if not self._evidence:
-            raise ValueError("return_std needs a squared loss and uncertainty=True: fit again with that")
-        if self.penalty_ == 0:
-            raise ValueError("return_std needs a positive penalty: it stands for the noise")
         if self.partition_ is not None:
+            self._check_evidence("return_std")
             points = read_points(self, X, reset=False)
             return np.asarray(self.partition_.variance(points) + self._evidence["noise"] * unit)
-        points = as_kind(read_points(self, X, reset=False), self.centers_)
+        return np.asarray((self._variance(X)[:, None] * self._evidence["prior"] + self._evidence["noise"]) * unit)
+
+    def _differentiable(self, X: torch.Tensor) -> torch.Tensor:
+        """The mean at the rows of a tensor that requires gradients, which it keeps."""
+        check_is_fitted(self)
+        if self.partition_ is not None:
+            raise ValueError("X requires gradients, which a partition does not keep: pass X.detach()")
+        read_points(self, X, reset=False)
+        centers = torch.as_tensor(as_kind(self.centers_, X.detach())).to(X.device, torch.float64)
+        columns = torch.from_numpy(self.coefficients_.reshape(len(self.coefficients_), -1)).to(X.device)
+        values: torch.Tensor = KernelMatrix(self.kernel_, X.double(), centers, cache=False) @ columns
+        values = (values + torch.as_tensor(np.atleast_1d(self.intercept_), device=X.device)).to(X.dtype)
+        return values[:, 0] if self.coefficients_.ndim == 1 else values
+
+    def prediction_columns(
+        self, X: Any, *, return_std: bool = False, interval: float | None = None
+    ) -> dict[str, Array]:
+        """Predictions as the columns of a table: `prediction`, and what is asked for.
+
+        Of several outputs, the names of the columns end in those of the outputs.
+
+        Parameters
+        ----------
+        X : array, data frame, tensor or sparse matrix of shape (n, d)
+        return_std : bool
+            Adds `standard_deviation`.
+        interval : float, optional
+            Adds `lower` and `upper`, between which so large a share of new observations is expected.
+
+        Examples
+        --------
+        >>> import numpy as np, gyrfalcon as gf
+        >>> X = np.arange(6.0)[:, None]
+        >>> list(gf.KernelRegressor().fit(X, X[:, 0]).prediction_columns(X, interval=0.9))
+        ['prediction', 'lower', 'upper']
+        """
+        outputs = self._names(1 if self.coefficients_.ndim == 1 else self.coefficients_.shape[1])
+        if not return_std and interval is None:
+            return in_columns(self.predict(X), "prediction", outputs)
+        mean, std = self.predict(X, return_std=True)
+        found = in_columns(mean, "prediction", outputs)
+        if return_std:
+            found |= in_columns(std, "standard_deviation", outputs)
+        if interval is not None:
+            half = normal_quantile(interval) * std
+            found |= in_columns(mean - half, "lower", outputs) | in_columns(mean + half, "upper", outputs)
+        return found
+
+    def _check_evidence(self, asked: str) -> None:
+        if not self._evidence:
+            raise ValueError(f"{asked} needs a squared loss and uncertainty=True: fit again with that")
+        if self.penalty_ == 0:
+            raise ValueError(f"{asked} needs a positive penalty: it stands for the noise")
+
+    def _ready_posterior(self, asked: str) -> Posterior:
+        self._check_evidence(asked)
+        if self.partition_ is not None:
+            raise ValueError(f"{asked}: leaves of a partition have no common posterior: fit with partition=None")
         if self._posterior is None:
             self._posterior = Posterior(*self._moments(), self.penalty_)
+        return self._posterior
+
+    def _toward_centers(self, points: Any) -> KernelMatrix:
+        """k(x, c) for the centers that the posterior is seen through."""
         K = self._function().at(points)
+        return K.with_centers(index=self._evidence["places"]) if "places" in self._evidence else K
+
+    def _variance(self, X: Any) -> Array:
+        """Of f, in units of the prior's variance."""
+        posterior = self._ready_posterior("return_std")
+        points = as_kind(read_points(self, X, reset=False), self.centers_)
+        K = self._toward_centers(points)
         # In float64: small pivots of T would magnify the rounding of float32 entries.
-        variance = self._posterior.variance(K.wide_block, K.prior_diagonal())
-        return np.asarray((variance[:, None] * self._evidence["prior"] + self._evidence["noise"]) * unit)
+        return posterior.variance(K.wide_block, K.prior_diagonal())
 
     def _moments(self) -> tuple[Array, Array]:
         if "moments" not in self._evidence:

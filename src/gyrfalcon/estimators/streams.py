@@ -18,7 +18,9 @@ IN_MEMORY = 16 << 20  # bytes of features that are read at once instead
 
 
 def is_stream(X: Any) -> bool:
-    """Whether X is to be opened: a path, a function that gives chunks, a Dask collection, or opened already."""
+    """Whether X is to be opened: a path or several, a function of chunks, a Dask collection, or opened already."""
+    if isinstance(X, list | tuple):
+        return bool(X) and all(isinstance(path, str | os.PathLike) and "." in os.fspath(path) for path in X)
     return isinstance(X, str | os.PathLike | Source | Table) or callable(X) or hasattr(X, "__dask_graph__")
 
 

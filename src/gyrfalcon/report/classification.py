@@ -114,16 +114,18 @@ def _shades(shares: Array) -> str:
 def roc(evidence: Evidence, probabilities: Array) -> str:
     """ROC curves: the share of a class that is found against the share of the others, for each class and for all."""
     truth, count = evidence.truth, len(evidence.outputs)
-    plot = Plot(
-        Scale(0, 1), Scale(0, 1), "share of the others taken for the class", "share of the class found", height=340
-    )
+    plot = Plot(Scale(0, 1), Scale(0, 1), "false positive rate", "true positive rate", height=340)
     plot.line([0, 1], [0, 1], "soft", dashed=True)
     hits = truth[:, None] == np.arange(count)
     if count == 2:
-        if not 0 < hits[:, 1].sum() < len(truth):
+        at = evidence.positive
+        if not 0 < hits[:, at].sum() < len(truth):
             return ""
-        plot.line(*_thinned(*roc_curve(hits[:, 1], probabilities[:, 1])[:2]))
-        caption = f"For the class {short(evidence.outputs[1])}."
+        plot.line(*_thinned(*roc_curve(hits[:, at], probabilities[:, at])[:2]))
+        caption = (
+            f"The share of {short(evidence.outputs[at])} that is found (true positive rate), over the share of the "
+            "others that is taken for it (false positive rate)."
+        )
         return page.figure(
             "ROC curve", plot.svg("ROC curve"), caption, {"the model": "ours", "guessing": "soft dashed"}
         )

@@ -13,7 +13,7 @@ from .page import Section
 from .plot import Plot
 from .regression import bin_edges
 from .scale import Scale
-from .text import number, share, short
+from .text import day, number, share, short
 
 Array = np.ndarray[Any, Any]
 
@@ -61,9 +61,13 @@ def missing(X: Any) -> int:
 
 
 def _described(evidence: Evidence, feature: int) -> list[str]:
-    values = evidence.column(feature)
-    numbers = (values.min(), np.median(values), values.max(), values.std())
-    return [evidence.names[feature], *(number(value, 3) for value in numbers)]
+    values, name, column = evidence.column(feature), evidence.names[feature], evidence.columns[feature]
+    places = (values.min(), np.median(values), values.max())
+    spread = number(values.std(), 3)
+    rule = evidence.rules.get(column)
+    if rule is not None and rule.kind == "date" and name == rule.labels[0]:
+        return [column, *(day(value) for value in places), f"{spread} days"]
+    return [name, *(number(value, 3) for value in places), spread]
 
 
 def _targets(evidence: Evidence, place: int) -> str:

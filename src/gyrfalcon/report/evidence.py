@@ -17,10 +17,16 @@ from torch import Tensor
 
 from gyrfalcon.estimators.data import read_labels, read_points, read_targets
 from gyrfalcon.estimators.streams import is_stream
+from gyrfalcon.tables import TablePreprocessor
+from gyrfalcon.tables.findings import findings
+from gyrfalcon.tables.rules import Rule
+from gyrfalcon.tables.scores import decide, place_of
 
 from .importance import importance
 
 Array = np.ndarray[Any, Any]
+
+MOST_FINDINGS = 5
 
 
 @dataclass(frozen=True)
@@ -47,6 +53,9 @@ class Evidence:
     X_train: Any
     y_train: Array | None
     seconds: float  # that the predictions took
+    rules: dict[str, Rule]  # by column, of a table
+    positive: int  # the number of the positive one of two classes
+    findings: list[str]  # what the test shows to be wrong with the model
 
     @property
     def classes(self) -> bool:
@@ -61,6 +70,15 @@ class Evidence:
     def column(self, feature: int) -> Array:
         return column(self.points, feature)
 
+    def of_table(self, name: str) -> Array | None:
+        """A column of the table that the features were made from: numbers, days or names of categories; None where
+        there was no table.
+        """
+        if name not in self.rules or sparse.issparse(self.points):
+            return None
+        places = [place for place, column in enumerate(self.columns) if column == name]
+        return self.rules[name].values(plain(self.points)[:, places].astype(np.float64))
+
 
 def gather(
     model: Any,
@@ -70,6 +88,9 @@ def gather(
     y_train: Any = None,
     feature_names: Any = None,
     columns: Any = None,
+    preprocessor: TablePreprocessor | None = None,
+    threshold: float | None = None,
+    positive: Any = None,
 ) -> Evidence:
     """Predict the test rows and convert everything to NumPy."""
     check_is_fitted(model)
@@ -81,15 +102,21 @@ def gather(
     estimator = model[-1] if pipeline else model
     seen = model[:-1].transform(X) if pipeline and len(model) > 1 else X
     points = read_points(estimator, seen, reset=False)
+    if preprocessor is None and pipeline and len(model) == 2 and isinstance(model[0], TablePreprocessor):
+        preprocessor = model[0]
+    if feature_names is None and preprocessor is not None:
+        feature_names = preprocessor.get_feature_names_out()
     names = _names(model, estimator, points.shape[1], feature_names)
-    columns = _columns(model, names, columns)
+    columns = _columns(names, preprocessor.sources if columns is None and preprocessor is not None else columns)
     began = time.perf_counter()
     answers: dict[str, Any]
     if is_classifier(model):
         labels = read_labels(y, rows=points.shape[0])
-        answers = _classified(model, X, labels)
+        answers = _classified(model, X, labels, threshold, positive)
         kept = None if y_train is None else read_labels(y_train, rows=rows_of(X_train))
     else:
+        if threshold is not None or positive is not None:
+            raise ValueError("threshold and positive are for classifications: leave them out")
         labels = read_targets(y, rows=points.shape[0])
         answers = _regressed(model, estimator, X, seen, labels)
         kept = None if y_train is None else read_targets(y_train, rows=rows_of(X_train))
@@ -108,21 +135,45 @@ def gather(
         X_train=X_train,
         y_train=kept,
         seconds=seconds,
+        rules={} if preprocessor is None else {rule.name: rule for rule in preprocessor.rules_},
+        findings=_findings(answers, kept, preprocessor),
         **answers,
     )
 
 
-def _classified(model: Any, X: Any, labels: Array) -> dict[str, Any]:
+def _findings(answers: dict[str, Any], trained: Array | None, preprocessor: TablePreprocessor | None) -> list[str]:
+    known: dict[str, Any] = {"train_rows": None if trained is None else len(trained)}
+    known["dropped"] = None if preprocessor is None else preprocessor.dropped_
+    truth, predicted, outputs = answers["truth"], answers["predicted"], answers["outputs"]
+    if answers["probabilities"] is not None:
+        labels = np.array(outputs, dtype=object)
+        order = np.argsort(labels, kind="stable")
+        return findings(labels[truth], labels[predicted], answers["probabilities"][:, order], labels[order], **known)
+    found = []
+    for place, name in enumerate(outputs):
+        said = findings(truth[:, place], predicted[:, place], **known) if len(truth) > 1 else []
+        found += said if len(outputs) == 1 else [f"{name}: {text}" for text in said]
+    return found[:MOST_FINDINGS]
+
+
+def _classified(model: Any, X: Any, labels: Array, threshold: float | None, positive: Any) -> dict[str, Any]:
     known = plain(model.classes_).tolist()
     places = {label: place for place, label in enumerate(known)}
     for label in np.unique(labels).tolist():
         places.setdefault(label, len(places))
     probabilities = plain(model.predict_proba(X)).astype(np.float64)
     others = np.zeros((len(probabilities), len(places) - len(known)))
+    two = len(known) == 2
+    at = place_of(positive, np.array(known, dtype=object)) if two or positive is not None else 1
+    if threshold is None:
+        predicted = plain(model.predict(X))
+    else:
+        predicted = decide(probabilities, np.array(known, dtype=object), threshold, positive)
     return {
+        "positive": at,
         "outputs": [str(label) for label in places],
         "truth": np.array([places[label] for label in labels.tolist()]),
-        "predicted": np.array([places[label] for label in plain(model.predict(X)).tolist()]),
+        "predicted": np.array([places[label] for label in predicted.tolist()]),
         "probabilities": np.hstack([probabilities, others]),
         "deviation": None,
         "without_deviation": "",
@@ -142,6 +193,7 @@ def _regressed(model: Any, estimator: Any, X: Any, seen: Any, targets: Array) ->
     names = getattr(estimator, "_names", lambda count: [f"y{place}" for place in range(count)])
     return {
         "outputs": [str(name) for name in names(predicted.shape[1])],
+        "positive": 1,
         "truth": targets.reshape(predicted.shape),
         "predicted": predicted,
         "probabilities": None,
@@ -163,9 +215,7 @@ def _names(model: Any, estimator: Any, features: int, given: Any) -> list[str]:
     return [str(name) for name in given]
 
 
-def _columns(model: Any, names: list[str], given: Any) -> list[str]:
-    if given is None and isinstance(model, Pipeline) and len(model) == 2:
-        given = getattr(model[0], "_sources", None)  # of a TablePreprocessor
+def _columns(names: list[str], given: Any) -> list[str]:
     if given is None:
         return names
     if len(given) != len(names):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,14 @@ from .evidence import Evidence
 from .page import Section
 from .plot import Plot
 from .scale import Scale
-from .text import short
+from .text import number, share, short
 
 Array = np.ndarray[Any, Any]
 
 MOST_BARS = 20
 MOST_PICTURES = 4
 GROUPS = 10
+MOST_CATEGORIES = 12
 
 
 def features(evidence: Evidence) -> Section:
@@ -47,6 +49,8 @@ def features(evidence: Evidence) -> Section:
 
 def _shuffling(evidence: Evidence) -> str:
     shuffled = "when the values of one feature are shuffled over the test rows"
+    if evidence.classes and hasattr(evidence.estimator, "predict_proba"):
+        return f"How much larger the log loss gets {shuffled}."
     if evidence.classes:
         return f"How many more of 100 predictions are wrong {shuffled}."
     of = "" if len(evidence.outputs) == 1 else ", on average over the outputs,"
@@ -55,18 +59,48 @@ def _shuffling(evidence: Evidence) -> str:
 
 def _growth(evidence: Evidence, by: float) -> str:
     if evidence.classes:
-        return f"{100 * by:+,.1f}".replace("-", "−")
+        logarithms = hasattr(evidence.estimator, "predict_proba")
+        return (f"{by:+,.3f}" if logarithms else f"{100 * by:+,.1f}").replace("-", "−")
     return f"{100 * by:+,.0f} %".replace("-", "−")
 
 
 def _picture(evidence: Evidence, feature: int) -> str:
-    values, name = evidence.column(feature), evidence.names[feature]
-    if evidence.classes:
-        return page.figure(short(name), _error_rates(values, evidence.truth != evidence.predicted, name), "")
-    place = _worst(evidence)
-    return page.figure(
-        short(name), _residuals(values, evidence.truth[:, place] - evidence.predicted[:, place], name), ""
-    )
+    name = evidence.names[feature]
+    values: Array | None = evidence.of_table(evidence.columns[feature])
+    if values is None:
+        values = evidence.column(feature)
+    else:
+        name = evidence.columns[feature]
+    place = 0 if evidence.classes else _worst(evidence)
+    wrong = evidence.truth != evidence.predicted if evidence.classes else None
+    residuals = None if evidence.classes else evidence.truth[:, place] - evidence.predicted[:, place]
+    if values.dtype == object:
+        return page.figure(short(name), *_by_category(values, wrong, residuals))
+    kind = evidence.rules[name].kind if name in evidence.rules else "number"
+    if wrong is not None:
+        return page.figure(short(name), _error_rates(values, wrong, name, dates=kind == "date"), "")
+    assert residuals is not None
+    return page.figure(short(name), _residuals(values, residuals, name, dates=kind == "date"), "")
+
+
+def _by_category(values: Array, wrong: Array | None, residuals: Array | None) -> tuple[str, str]:
+    """Bars of the error in each category, the most frequent first, and a caption."""
+    named, places, sizes = np.unique(values, return_inverse=True, return_counts=True)
+    order = np.argsort(-sizes, kind="stable")[:MOST_CATEGORIES]
+    left_out = len(named) - len(order)
+    rest = f" {left_out:,} more are less frequent." if left_out else ""
+    if wrong is not None:
+        rates = np.bincount(places, wrong) / sizes
+        rows = [(str(named[i]), float(rates[i]), f"{share(float(rates[i]))} of {sizes[i]:,}") for i in order]
+        return page.bars(rows), f"The share of the rows that is wrong.{rest}"
+    assert residuals is not None
+    errors = np.sqrt(np.bincount(places, residuals**2) / sizes)
+    means = np.bincount(places, residuals) / sizes
+    rows = [
+        (str(named[i]), float(errors[i]), f"{number(errors[i], 3)}, mean {number(means[i], 2)}, {sizes[i]:,} rows")
+        for i in order
+    ]
+    return page.bars(rows), f"The RMSE in each category, and the mean of actual − predicted.{rest}"
 
 
 def _worst(evidence: Evidence) -> int:
@@ -76,9 +110,9 @@ def _worst(evidence: Evidence) -> int:
     )
 
 
-def _residuals(values: Array, residuals: Array, name: str) -> str:
+def _residuals(values: Array, residuals: Array, name: str, *, dates: bool = False) -> str:
     low, high = np.quantile(residuals, [0.002, 0.998])
-    plot = Plot(_inner(values), Scale.of([low, high, 0.0]), name, "actual − predicted", height=260)
+    plot = Plot(_inner(values, dates), Scale.of([low, high, 0.0]), name, "actual − predicted", height=260)
     plot.cloud(values, residuals, "soft", most=0.5)
     plot.line([plot.x.low, plot.x.high], [0, 0], "soft", dashed=True)
     groups = _groups(values)
@@ -90,22 +124,24 @@ def _residuals(values: Array, residuals: Array, name: str) -> str:
     return plot.svg(f"residuals over {name}, with means of groups")
 
 
-def _error_rates(values: Array, wrong: Array, name: str) -> str:
+def _error_rates(values: Array, wrong: Array, name: str, *, dates: bool = False) -> str:
     groups = _groups(values)
     sizes = np.array([len(group) for group in groups])
     rates = np.array([wrong[group].mean() for group in groups])
     low, high = wilson(rates, sizes)
     middles = [np.median(values[group]) for group in groups]
-    plot = Plot(_inner(values), Scale(0, 1.05 * max(0.02, float(high.max()))), name, "share that is wrong", height=260)
+    top = Scale(0, 1.05 * max(0.02, float(high.max())))
+    plot = Plot(_inner(values, dates), top, name, "share that is wrong", height=260)
     plot.whiskers(middles, low, high, "soft")
     plot.line(middles, rates)
     plot.dots(middles, rates, size=6)
     return plot.svg(f"error rate over {name}")
 
 
-def _inner(values: Array) -> Scale:
-    """The range of the values without the outermost ones."""
-    return Scale.of(np.quantile(values, [0.005, 0.995]) if len(values) > 400 else values)
+def _inner(values: Array, dates: bool = False) -> Scale:
+    """The range of the values without the outermost ones; days since 1970 are shown as dates."""
+    found = Scale.of(np.quantile(values, [0.005, 0.995]) if len(values) > 400 else values)
+    return dataclasses.replace(found, dates=True) if dates else found
 
 
 def _groups(values: Array) -> list[Array]:

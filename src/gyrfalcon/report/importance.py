@@ -10,6 +10,8 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import is_classifier
 
+from gyrfalcon.progress import Bar
+
 Array = np.ndarray[Any, Any]
 
 SHUFFLES = 3
@@ -18,14 +20,15 @@ LEAST_ROWS = 50  # fewer say too little
 MOST_SECONDS = 2.0  # reckoned, not measured, so that the same model always has the same report
 # Of a call of predict, a value of a row or a center, and an operation on an entry of the kernel matrix, as on one core.
 CALL, VALUE, OPERATION = 1e-3, 5e-9, 4e-11
+LEAST_LIKELY = 1e-3
 ENTRY = 100  # operations on an entry, beside one for each feature and output
 
 
 def importance(estimator: Any, points: Any, columns: Sequence[str], y: Array) -> tuple[dict[str, float], str]:
     """How much the error grows if each column is shuffled, the most important first, or why that is not known.
 
-    The error of a classification is the share that is wrong; that of a regression is the RMSE, as a share of what it is
-    now, on average over the outputs.
+    The error of a classification is the log loss, or the share that is wrong if there are no probabilities; that of a
+    regression is the RMSE, as a share of what it is now, on average over the outputs.
 
     Parameters
     ----------
@@ -62,9 +65,11 @@ def importance(estimator: Any, points: Any, columns: Sequence[str], y: Array) ->
         if not (now > 0).any() and not is_classifier(estimator):
             return {}, "the model makes no error that could grow"
         found = {}
-        for column, features in groups.items():
-            errors = _errors(estimator, _shuffled(points, features, orders), y)
-            found[column] = float((errors - now if is_classifier(estimator) else (errors / now)[now > 0] - 1).mean())
+        with Bar("importance", verbose=bool(getattr(estimator, "verbose", True)), total=len(groups)) as bar:
+            for column, features in groups.items():
+                grown = _errors(estimator, _shuffled(points, features, orders), y)
+                found[column] = float((grown - now if is_classifier(estimator) else (grown / now)[now > 0] - 1).mean())
+                bar.step()
     return dict(sorted(found.items(), key=lambda item: -item[1])), ""
 
 
@@ -98,6 +103,8 @@ def _shuffled(points: Any, features: list[int], orders: Array) -> Any:
 
 def _errors(estimator: Any, points: Any, y: Array) -> Array:
     """The mean error of the outputs over the repetitions of the rows."""
+    if is_classifier(estimator) and hasattr(estimator, "predict_proba"):
+        return np.array([_log_loss(estimator, np.asarray(estimator.predict_proba(points)), y)])
     found = np.asarray(estimator.predict(points))
     times = len(found) // len(y)
     if is_classifier(estimator):
@@ -106,3 +113,15 @@ def _errors(estimator: Any, points: Any, y: Array) -> Array:
     unit = np.maximum(np.abs(gaps).max((0, 1)), np.finfo(float).tiny)  # so that squares do not overflow
     errors: Array = (np.sqrt(((gaps / unit) ** 2).mean(1)) * unit).mean(0)
     return errors
+
+
+def _log_loss(estimator: Any, probabilities: Array, y: Array) -> float:
+    """The mean of -log of the probability of the true class, none of which is taken as less than a thousandth.
+
+    Without that bound, a few rows for which the model is sure and wrong would decide the order.
+    """
+    places = {label: place for place, label in enumerate(np.asarray(estimator.classes_).tolist())}
+    truth = np.array([places.get(label, -1) for label in y.tolist()])
+    times = len(probabilities) // len(y)
+    said = np.where(truth < 0, 0.0, probabilities.reshape(times, len(y), -1)[:, np.arange(len(y)), truth])
+    return float(-np.log(np.maximum(said, LEAST_LIKELY)).mean())

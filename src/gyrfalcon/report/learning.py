@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
+from gyrfalcon.progress import Bar
 from gyrfalcon.tuning import Grid, Trace
 
 from . import page
@@ -72,17 +73,20 @@ def _curve(evidence: Evidence, seed: int) -> str:
     X_test, y_test = rows(evidence.X, test), evidence.y[test]
     found: dict[int, list[tuple[float, float]]] = {}
     began = time.perf_counter()
-    for size in sizes:
-        for _ in range(DRAWS):
+    with Bar(
+        "learning curve", verbose=bool(getattr(evidence.estimator, "verbose", True)), total=DRAWS * len(sizes)
+    ) as bar:
+        for size in [size for size in sizes for _ in range(DRAWS)]:
             if time.perf_counter() - began > MOST_SECONDS:
                 break
             part = _draw(evidence, size, random)
             X, y = rows(evidence.X_train, part), evidence.y_train[part]
             model = _refit(evidence, X, y, n / size)
             found.setdefault(size, []).append((_error(evidence, model, X, y), _error(evidence, model, X_test, y_test)))
+            bar.step()
     if not found:
         return ""
-    final = _error(evidence, evidence.model, X_test, y_test)
+    final = _headline(evidence)
     sizes, means = list(found), np.array([np.mean(pairs, 0) for pairs in found.values()])
     low, high = ([end(test for _, test in pairs) for pairs in found.values()] for end in (min, max))
     plot = Plot(
@@ -139,14 +143,26 @@ def _error(evidence: Evidence, model: Any, X: Any, y: Array) -> float:
     if evidence.classes:
         return float((predicted.astype(object) != y.astype(object)).mean())
     gaps = (predicted - y).reshape(len(y), -1)
+    return float(np.sqrt(((gaps / _unit(evidence)) ** 2).mean(0)).mean())
+
+
+def _headline(evidence: Evidence) -> float:
+    """The error of the model on all test rows, which the numbers at the top of the page show too."""
+    if evidence.classes:
+        return float((evidence.predicted != evidence.truth).mean())
+    gaps = evidence.predicted - evidence.truth
+    return float(np.sqrt(((gaps / _unit(evidence)) ** 2).mean(0)).mean())
+
+
+def _unit(evidence: Evidence) -> Array:
+    """One for a single output; else the deviation of each, so that they can be averaged."""
     spread = evidence.truth.std(0)
-    unit = 1.0 if gaps.shape[1] == 1 else np.where(spread > 0, spread, 1.0)
-    return float(np.sqrt(((gaps / unit) ** 2).mean(0)).mean())
+    return np.ones(1) if evidence.truth.shape[1] == 1 else np.where(spread > 0, spread, 1.0)
 
 
 def _error_name(evidence: Evidence) -> str:
     if evidence.classes:
-        return "share that is wrong"
+        return "error rate, 1 − accuracy"
     return "RMSE" if len(evidence.outputs) == 1 else "RMSE in deviations, mean of outputs"
 
 

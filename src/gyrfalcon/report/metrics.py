@@ -116,14 +116,15 @@ def _classification(evidence: Evidence, probabilities: Array) -> list[Metric]:
     said = probabilities[np.arange(len(truth)), truth]
     losses = -np.log(np.maximum(said, SMALLEST))
     squares = ((probabilities - np.eye(count)[truth]) ** 2).sum(1)
-    area = _area(probabilities[:, 1], truth == 1) if count == 2 else None
+    ranked = probabilities[:, evidence.positive], truth == evidence.positive
+    ranks = (_area(*ranked), _precision(*ranked)) if count == 2 else ()
 
     def statistic(weights: Array) -> Array:
         total = weights.sum()
         seen, hits = (np.bincount(truth, values, count) for values in (weights, weights * right))
         recall = (hits[seen > 0] / seen[seen > 0]).mean()
         values = [weights @ right / total, recall, weights @ losses / total, weights @ squares / total]
-        return np.array(values if area is None else [*values, area(weights)])
+        return np.array([*values, *(rank(weights) for rank in ranks)])
 
     values = statistic(np.ones(len(truth)))
     low, high = bootstrap(statistic, len(truth))
@@ -136,8 +137,9 @@ def _classification(evidence: Evidence, probabilities: Array) -> list[Metric]:
         float(-np.log(np.maximum(shares[truth], SMALLEST)).mean()),
         float(((shares - np.eye(count)[truth]) ** 2).sum(1).mean()),
         0.5,
+        float((truth == evidence.positive).mean()),
     ]
-    names = ("Accuracy", "Balanced accuracy", "Log loss", "Brier score", "ROC AUC")
+    names = ("Accuracy", "Balanced accuracy", "Log loss", "Brier score", "ROC AUC", "Average precision")
     return [
         Metric(name, float(value), float(a), float(b), guess, percent=name.endswith("ccuracy"))
         for name, value, a, b, guess in zip(names, values, low, high, naive, strict=False)
@@ -162,3 +164,16 @@ def _area(scores: Array, positive: Array) -> Callable[[Array], float]:
         return float(ups @ (np.cumsum(downs) - downs / 2) / pairs) if pairs > 0 else math.nan
 
     return area
+
+
+def _precision(scores: Array, positive: Array) -> Callable[[Array], float]:
+    """The average precision as a function of weights: Σ precision · growth of recall, from the highest score down."""
+    groups = np.unique(-scores, return_inverse=True)[1]
+
+    def precision(weights: Array) -> float:
+        ups, every = (np.bincount(groups, part, groups.max() + 1) for part in (weights * positive, weights))
+        seen, found = np.cumsum(every), np.cumsum(ups)
+        total = float(found[-1])
+        return float(np.sum(ups * found / np.maximum(seen, 1e-300)) / total) if total > 0 else math.nan
+
+    return precision

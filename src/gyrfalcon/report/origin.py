@@ -32,7 +32,7 @@ def times(evidence: Evidence) -> Section:
     spent[f"predict {rows_of(evidence.X):,} rows"] = evidence.seconds
     body = page.bars([(name, time, seconds(time)) for name, time in spent.items()])
     if record is not None:
-        said = {"Solver": record.solver, "Why": record.reason, "Ended": record.message, "Plan": record.plan}
+        said = {"Solver": record.solver, "Why": record.reason, "Ended": record.message}
         body += page.facts({name: text for name, text in said.items() if text})
     return Section("Time", body)
 

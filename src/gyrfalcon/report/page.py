@@ -53,6 +53,11 @@ def paragraph(text: str, *, soft: bool = False) -> str:
     return f"<p{_class('soft', soft)}>{escape(text)}</p>"
 
 
+def warning(text: str) -> str:
+    """A paragraph that nobody overlooks."""
+    return f'<p class="warning" role="alert">{escape(text)}</p>'
+
+
 def figure(title: str, drawing: str, caption: str, keys: Mapping[str, str] | None = None) -> str:
     """A figure with a title and a caption. `keys` maps the name of each line to its kind."""
     named = "".join(f'<span><i class="key {kind}"></i>{escape(name)}</span>' for name, kind in (keys or {}).items())

@@ -12,12 +12,20 @@ from .text import number
 
 Array = np.ndarray[Any, Any]
 
+MOST_DAYS = 2_000_000  # from 1970, which years of four digits are within
+# Units of ticks, their steps, and how many characters of an ISO date they need.
+_CALENDAR = (
+    ("D", 1, 10), ("D", 2, 10), ("D", 7, 10), ("D", 14, 10), ("M", 1, 7), ("M", 2, 7), ("M", 3, 7), ("M", 6, 7),
+    ("Y", 1, 4), ("Y", 2, 4), ("Y", 5, 4), ("Y", 10, 4), ("Y", 20, 4), ("Y", 50, 4), ("Y", 100, 4), ("Y", 1000, 4),
+    ("Y", 10_000, 5),
+)  # fmt: skip
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 
 
 @dataclass(frozen=True)
 class Scale:
-    """A linear or logarithmic axis from `low` to `high`; `place` gives shares of its length.
+    """A linear or logarithmic axis from `low` to `high`; `place` gives shares of its length. Days since 1970 are shown
+    as dates if it says so.
 
     >>> Scale(0.0, 10.0).place([2.5]).tolist(), [label for _, label in Scale(0.0, 10.0).ticks()]
     ([0.25], ['0', '2', '4', '6', '8', '10'])
@@ -26,6 +34,7 @@ class Scale:
     low: float
     high: float
     log: bool = False
+    dates: bool = False
 
     @classmethod
     def of(cls, *values: Any, log: bool = False, room: float = 0.04) -> Scale:
@@ -51,7 +60,23 @@ class Scale:
         return np.asarray((values / 2 - self.low / 2) / half)
 
     def ticks(self, most: int = 6) -> list[tuple[float, str]]:
+        if self.dates:
+            return self._calendar(most)
         return self._powers(most) if self.log else self._steps(most)
+
+    def _calendar(self, most: int) -> list[tuple[float, str]]:
+        """Days, first days of months or first days of years, as few as fit."""
+        low, high = math.ceil(self.low), math.floor(self.high)
+        if not abs(low) < MOST_DAYS > abs(high):  # years that no calendar has
+            return self._steps(most)
+        for unit, step, length in _CALENDAR:
+            first, last = (np.datetime64(day, "D").astype(f"datetime64[{unit}]").astype(int) for day in (low, high))
+            places = np.arange(-(-int(first) // step) * step, int(last) + 1, step).astype(f"datetime64[{unit}]")
+            days = places.astype("datetime64[D]").astype(int)
+            kept = [(day, place) for day, place in zip(days, places, strict=True) if low <= day <= high]
+            if len(kept) <= max(2, most + 1 - length // 3):  # long labels need room
+                return [(float(day), str(place.astype("datetime64[D]"))[:length]) for day, place in kept]
+        return self._steps(most)
 
     def _steps(self, most: int) -> list[tuple[float, str]]:
         rough = (self.high / 2 - self.low / 2) / (most / 2)

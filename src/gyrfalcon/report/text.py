@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 
 
@@ -43,6 +44,18 @@ def seconds(value: float) -> str:
     ('1.2 ms', '75 s')
     """
     return f"{number(1000 * value, 2)} ms" if value < 1 else f"{number(value, 3)} s"
+
+
+def day(value: float) -> str:
+    """The date of a number of days since 1970, or the number if no calendar has it.
+
+    >>> day(19723.25), day(1e9)
+    ('2024-01-01', '1e9')
+    """
+    try:
+        return (datetime.date(1970, 1, 1) + datetime.timedelta(days=math.floor(value))).isoformat()
+    except (OverflowError, ValueError):
+        return number(value, 3)
 
 
 def short(name: object, most: int = 40) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from gyrfalcon.data.atomic import replacing
+from gyrfalcon.tables import TablePreprocessor
 
 from . import classification, page, regression
 from .data import data
@@ -45,6 +46,9 @@ def write_report(
     y_train: Any = None,
     feature_names: Any = None,
     columns: Any = None,
+    preprocessor: TablePreprocessor | None = None,
+    threshold: float | None = None,
+    positive: Any = None,
     title: str | None = None,
     reproduce: str | None = None,
 ) -> Path:
@@ -69,6 +73,13 @@ def write_report(
         Of each feature the column of the table that it was made from: features of one column, such as the codes of its
         categories, count as one where the page says how much each matters. A column each by default, or those of the
         `TablePreprocessor` of a pipeline.
+    preprocessor : TablePreprocessor, optional
+        What made the features of a table: with it, the page shows the columns, dates as dates and categories by name.
+        That of a pipeline by default.
+    threshold : float, optional
+        Of two classes, the positive one is predicted where its probability is at least this.
+    positive : label, optional
+        The positive one of two classes; the second if not given.
     title : str, optional
     reproduce : str, optional
         The command that made the model; some lines of Python by default.
@@ -84,7 +95,10 @@ def write_report(
     True
     """
     with np.errstate(all="ignore"):  # what is not finite is shown as a dash, or not at all
-        text = _page(gather(model, X_test, y_test, X_train, y_train, feature_names, columns), title, reproduce)
+        found = gather(
+            model, X_test, y_test, X_train, y_train, feature_names, columns, preprocessor, threshold, positive
+        )
+        text = _page(found, title, reproduce)
     with replacing(Path(path)) as temporary:
         temporary.write_text(text, encoding="utf-8")
     return Path(path)
@@ -104,13 +118,13 @@ def _summary(evidence: Evidence) -> str:
     """The metrics in large type, and those of the baseline."""
     metrics = measure(evidence)
     several = not evidence.classes and len(evidence.outputs) > 1
-    cards = [(metric.name, metric.shown(metric.value), metric.interval) for metric in metrics]
+    cards = [(one.name, one.shown(one.value), f"{one.interval}; baseline {one.shown(one.naive)}") for one in metrics]
     if several:
         cards = [(f"{evidence.outputs[0]}: {name}", value, remark) for name, value, remark in cards]
     if evidence.deviation is not None:
         inside = abs(evidence.truth - evidence.predicted) <= 1.96 * evidence.deviation
         cards.append(("In the 95 % band", share(float(inside.mean())), "of the test rows"))
     guess = "the most frequent class, and how frequent each is" if evidence.classes else "the mean"
-    naive = ", ".join(f"{metric.name} {metric.shown(metric.naive)}" for metric in metrics)
-    words = f"The 95 % intervals are by bootstrap over the test rows. Always predicting {guess} would give: {naive}."
-    return page.cards(cards) + page.paragraph(words, soft=True)
+    words = f"The 95 % intervals are by bootstrap over the test rows. The baseline always predicts {guess}."
+    alarm = "".join(page.warning(text) for text in evidence.findings)
+    return alarm + page.cards(cards) + page.paragraph(words, soft=True)

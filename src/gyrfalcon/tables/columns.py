@@ -124,7 +124,7 @@ def as_column(name: str, cells: Any) -> Column:
         case "m":
             return _numeric(name, "number", _days(array) * 86_400)
         case "U":
-            return Column(name, "category", array.astype(object))
+            return _of_objects(name, array.astype(object))
         case "O":
             return _of_objects(name, array)
     raise TypeError(f"column {name!r} holds {array.dtype}: numbers, booleans, dates and text can be used")
@@ -186,6 +186,8 @@ def _of_objects(name: str, array: Array) -> Column:
 
 
 def _is_missing(value: Any) -> bool:
+    if isinstance(value, str):
+        return not value or value.isspace()
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
     return isinstance(value, float | np.floating | np.datetime64) and bool(value != value)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
+from gyrfalcon.data.many import files_of
 from gyrfalcon.estimators import KernelClassifier, KernelRegressor
 from gyrfalcon.estimators.base import KernelEstimator
 from gyrfalcon.estimators.data import hand_back
@@ -15,8 +17,10 @@ from gyrfalcon.persistence import Savable, State, build, describe
 from gyrfalcon.solvers import Newton
 
 from .columns import Array, Column, named_columns
+from .files import ENDINGS, is_csv, read_table
+from .inference import Reading
 from .preprocessor import TablePreprocessor
-from .scores import scores
+from .scores import decide, place_of, scores
 from .targets import TASKS, read_target, task_of, values_of
 
 LOGISTIC_ROWS = 50_000  # times classes, up to which the logistic loss takes seconds
@@ -33,11 +37,16 @@ class TableModel(Savable, BaseEstimator):  # type: ignore[misc]
     ----------
     estimator : KernelRegressor, KernelClassifier or a function of (X, y) that makes one, optional
         The first for regression and the second for classification if not given, with the logistic loss where it is
-        quick, up to 50,000 rows times classes.
+        quick, up to 50,000 rows times classes. The regressor keeps what error bars need.
     task : "auto", "regression" or "classification"
         "auto" is what the estimator does; without one, classification for text, booleans and whole numbers of at most
         ten values.
     preprocessor : TablePreprocessor, optional
+    threshold : float, optional
+        Of two classes, the positive one is predicted where its probability is at least this. Without it, the more
+        likely class is predicted.
+    positive : label, optional
+        The positive one of two classes; the second in their order if not given.
 
     Attributes
     ----------
@@ -46,6 +55,8 @@ class TableModel(Savable, BaseEstimator):  # type: ignore[misc]
     task_ : str
     target_ : str
         The column that is predicted.
+    target_reading_ : Reading or None
+        How the target is read if it is text that holds numbers, such as $3,380.34.
     skipped_ : int
         Rows of the fit without a target, which were left out.
 
@@ -64,12 +75,23 @@ class TableModel(Savable, BaseEstimator):  # type: ignore[misc]
     estimator_: KernelEstimator
     task_: str
     target_: str
+    target_reading_: Reading | None
     skipped_: int
 
-    def __init__(self, estimator: Any = None, *, task: str = "auto", preprocessor: Any = None):
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        task: str = "auto",
+        preprocessor: Any = None,
+        threshold: float | None = None,
+        positive: Any = None,
+    ):
         self.estimator = estimator
         self.task = task
         self.preprocessor = preprocessor
+        self.threshold = threshold
+        self.positive = positive
 
     def fit(self, table: Any, target: str) -> Self:
         """Learn to predict one column from the others.
@@ -81,11 +103,12 @@ class TableModel(Savable, BaseEstimator):  # type: ignore[misc]
             The name of the column. Rows where it is missing are left out.
         """
         columns = named_columns(table)
-        column = read_target(columns, target)
+        preprocessor = TablePreprocessor() if self.preprocessor is None else clone(self.preprocessor)
+        column, self.target_reading_ = read_target(columns, target, decimal=preprocessor.decimal)
         task = self._task(column)
         y, kept = values_of(column, task), ~column.missing
+        check_threshold(task, np.unique(y) if task == "classification" else y[:0], self.threshold, self.positive)
         others = {name: cells for name, cells in columns.items() if name != target}
-        preprocessor = TablePreprocessor() if self.preprocessor is None else clone(self.preprocessor)
         X = preprocessor.fit_transform(others if kept.all() else rows_of(others, np.flatnonzero(kept)))
         self.estimator_ = self._estimator(task, X, y).fit(X, y)
         self.estimator_._target_names = [target]
@@ -143,9 +166,7 @@ class TableModel(Savable, BaseEstimator):  # type: ignore[misc]
             return clone(self.estimator)
         if self.estimator is not None:
             return self.estimator(X, y)
-        if task == "regression":
-            return KernelRegressor()
-        return KernelClassifier(**(LOGISTIC if len(y) * len(np.unique(y)) <= LOGISTIC_ROWS else {}))
+        return default_estimator(task, len(y), len(np.unique(y)) if task == "classification" else 1)
 
     def predict(self, table: Any, return_std: bool = False) -> Any:
         """Predictions, as a series for a frame; with `return_std` also standard deviations of a regression.
@@ -157,11 +178,37 @@ class TableModel(Savable, BaseEstimator):  # type: ignore[misc]
         """
         X = self.features(table)
         if not return_std:
-            return hand_back(self.estimator_.predict(X), table, [self.target_], None)
+            return hand_back(self.decide(X), table, [self.target_], None)
         if self.task_ != "regression":
             raise ValueError("return_std is for regression: predict_proba says how sure a classification is")
         both = self.estimator_.predict(X, return_std=True)
         return tuple(hand_back(values, table, [self.target_], None) for values in both)
+
+    def decide(self, X: Array) -> Array:
+        """Predictions from features, by the threshold if there is one.
+
+        Parameters
+        ----------
+        X : array of shape (n, d)
+            What `features` gives.
+        """
+        if self.threshold is None:
+            return np.asarray(self.estimator_.predict(X))
+        return decide(np.asarray(self.estimator_.predict_proba(X)), self.classes_, self.threshold, self.positive)
+
+    def predict_interval(self, table: Any, coverage: float = 0.95) -> tuple[Any, Any]:
+        """The lower and the upper ends of intervals that hold a new observation with some probability.
+
+        Parameters
+        ----------
+        table : dict of columns, Arrow table, pandas or polars frame
+        coverage : float
+        """
+        if self.task_ != "regression":
+            raise ValueError("predict_interval is for regression: predict_proba says how sure a classification is")
+        ends = self.estimator_.predict_interval(self.features(table), coverage)
+        low, high = (hand_back(end, table, [self.target_], None) for end in ends)
+        return low, high
 
     def predict_proba(self, table: Any) -> Any:
         """Probabilities of the classes, in the order of `classes_`.
@@ -200,7 +247,8 @@ class TableModel(Savable, BaseEstimator):  # type: ignore[misc]
         table : dict of columns, Arrow table, pandas or polars frame
         """
         check_is_fitted(self, "estimator_")
-        column = read_target(named_columns(table), self.target_)
+        form = None if self.target_reading_ is None else self.target_reading_.format
+        column, _ = read_target(named_columns(table), self.target_, decimal=self.preprocessor_.decimal, form=form)
         values = values_of(column, self.task_)
         if self.task_ == "classification" and values.dtype.kind != self.classes_.dtype.kind:
             values = column.as_text()[~column.missing]
@@ -220,13 +268,29 @@ class TableModel(Savable, BaseEstimator):  # type: ignore[misc]
         """
         rows, y = self.truth(table)
         X = self.features(rows_of(named_columns(table), rows))
-        return estimator_scores(self.estimator_, X, y)
+        return model_scores(self, X, y)
+
+    def read_table(self, path: str | os.PathLike[str], **options: Any) -> dict[str, Any]:
+        """The columns of a file, read as those of the fit were: see `gyrfalcon.tables.read_table`.
+
+        Parameters
+        ----------
+        path : path
+        options : delimiter, encoding and sheet, as for `read_table`
+        """
+        check_is_fitted(self, "estimator_")
+        text = [*self.preprocessor_.readings_, *([self.target_] if self.target_reading_ else [])]
+        several = files_of(path, ENDINGS)
+        if is_csv(several[0] if several else path):
+            options = {"decimal": self.preprocessor_.decimal, **options}
+        return read_table(path, features=self.preprocessor_.get_feature_names_out().tolist(), text=text, **options)
 
     def _state(self) -> State:
         check_is_fitted(self, "estimator_")
         preprocessor, _ = describe(self.preprocessor_)
         estimator, arrays = describe(self.estimator_)
         values = {"task": self.task_, "target": self.target_, "skipped": self.skipped_}
+        values["reading"] = None if self.target_reading_ is None else self.target_reading_.to_dict()
         return values | {"preprocessor": preprocessor, "estimator": estimator}, arrays
 
     def _set_state(self, values: dict[str, Any], arrays: dict[str, Array]) -> None:
@@ -235,20 +299,42 @@ class TableModel(Savable, BaseEstimator):  # type: ignore[misc]
             raise ValueError("a model of tables is a preprocessor and an estimator")
         self.preprocessor_, self.estimator_ = preprocessor, estimator
         self.task_, self.target_, self.skipped_ = values["task"], str(values["target"]), int(values["skipped"])
+        reading = values.get("reading")  # files of versions before had none
+        self.target_reading_ = None if reading is None else Reading.from_dict(reading)
         if self.task_ != TASKS[is_classifier(estimator)]:
             raise ValueError(f"a {type(estimator).__name__} does no {self.task_!r}")
         if len(preprocessor.get_feature_names_out()) != estimator.n_features_in_:
             raise ValueError("the preprocessor and the estimator do not fit together")
 
 
-def estimator_scores(estimator: Any, X: Any, y: Array) -> dict[str, float]:
-    """`scores` of what an estimator predicts from X."""
+def default_estimator(task: str, rows: int, classes: int, **given: Any) -> KernelEstimator:
+    """The estimator of a table for which none is given."""
+    if task == "regression":
+        return KernelRegressor(**{"uncertainty": True, **given})
+    logistic = rows * classes <= LOGISTIC_ROWS and not given.get("updatable")  # updates need the squared loss
+    return KernelClassifier(**{**(LOGISTIC if logistic else {}), **given})
+
+
+def check_threshold(task: str, classes: Array, threshold: float | None, positive: Any) -> None:
+    """Refuse a threshold that cannot be used."""
+    if threshold is None and positive is None:
+        return
+    if task != "classification":
+        raise ValueError("threshold and positive are for classifications: leave them out")
+    if threshold is not None and not 0 < threshold < 1:
+        raise ValueError(f"threshold must lie between 0 and 1, got {threshold!r}")
+    place_of(positive, classes)
+
+
+def model_scores(model: Any, X: Any, y: Array) -> dict[str, float]:
+    """`scores` of what an estimator, or a table model, predicts from features."""
+    table = isinstance(model, TableModel)
+    estimator = model.estimator_ if table else model
+    predicted = model.decide(X) if table else np.asarray(estimator.predict(X))
     if not is_classifier(estimator):
-        found: dict[str, float] = scores(y, np.asarray(estimator.predict(X)))
-        return found
+        return scores(y, predicted)
     probabilities = np.asarray(estimator.predict_proba(X))
-    found = scores(y, np.asarray(estimator.predict(X)), probabilities, estimator.classes_)
-    return found
+    return scores(y, predicted, probabilities, estimator.classes_, model.positive if table else None)
 
 
 def rows_of(columns: dict[str, Any], rows: Array) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import numpy as np
 from .columns import Array, Column
 
 RULES: dict[str, type[Rule]] = {}
+OTHER = "another"  # what categories without a feature of their own are called
 FEWEST = 2  # rows that a category with a feature of its own has
 COUNTED = 10_000  # categories whose frequencies are kept
 
@@ -38,8 +39,12 @@ class Rule:
         raise NotImplementedError
 
     def unseen(self, column: Column) -> tuple[int, str]:
-        """How many rows hold what the fit had no example of, and an example of it."""
+        """How many rows hold what was not in the fit, a category or a missing value, and an example of it."""
         raise NotImplementedError
+
+    def values(self, features: Array) -> Array:
+        """What the kept features say of the column: numbers, days since 1970, or names of categories."""
+        return features[:, 0]
 
     def __str__(self) -> str:
         raise NotImplementedError
@@ -102,8 +107,8 @@ class NumberRule(Rule):
         return (0 if 1 in self.kept else int(np.isnan(column.as_numbers()).sum())), "no value"
 
     def __str__(self) -> str:
-        indicator = ", with an indicator" if 1 in self.kept else ""
-        return f"number; missing: {self.median:g}{indicator}"
+        indicator = " and are marked" if 1 in self.kept else ""
+        return f"number; missing values become {self.median:g}{indicator}"
 
 
 @dataclass(frozen=True)
@@ -136,12 +141,17 @@ class DateRule(Rule):
         circles[missing] = 0.0  # the middle of every circle
         return np.column_stack([days, circles, missing])
 
+    def values(self, features: Array) -> Array:
+        if 0 not in self.kept:  # all on one day
+            return np.full(len(features), np.floor(self.median))
+        return features[:, self.kept.index(0)]
+
     def unseen(self, column: Column) -> tuple[int, str]:
         return (0 if len(self.labels) - 1 in self.kept else int(np.isnan(column.as_days()).sum())), "no value"
 
     def __str__(self) -> str:
         middle = np.datetime64(int(self.median), "D")
-        return f"date; {len(self.kept)} features; missing: {middle}"
+        return f"date; {len(self.kept)} features; missing values become {middle}"
 
 
 @dataclass(frozen=True)
@@ -193,6 +203,18 @@ class CategoryRule(Rule):
             out[:, -1] = np.log([self.counts.get(cell, 1) for cell in cells])
         if self.is_pair:
             out[places < 0] = 0.5  # as far from one as from the other
+        return out
+
+    def values(self, features: Array) -> Array:
+        """The frequent categories; the others are "another"."""
+        named = ["(missing)" if category is None else category for category in self.categories]
+        if self.is_pair:
+            places = {1.0: named[0], 0.0: named[1]}
+            return np.array([places.get(value, OTHER) for value in features[:, 0].tolist()], dtype=object)
+        out = np.full(len(features), OTHER, dtype=object)
+        for at, place in enumerate(self.kept):
+            if place < len(named):
+                out[features[:, at] == 1.0] = named[place]
         return out
 
     def _places(self, cells: Array) -> Array:

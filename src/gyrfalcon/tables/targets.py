@@ -7,14 +7,28 @@ from typing import Any
 import numpy as np
 
 from .columns import Array, Column, as_column, listed
+from .formats import Format, formatted
+from .inference import Reading, infer_dates, infer_numbers
 
 TASKS = ("regression", "classification")
 FEW_NUMBERS = 10  # different whole numbers that are taken as classes
 MANY_TEXTS = 100  # different texts that are too many for classes, if most occur once
 
 
-def read_target(table: dict[str, Any], name: str) -> Column:
-    """The column of a table that is to be predicted."""
+def read_target(
+    table: dict[str, Any], name: str, *, decimal: str | None = None, form: Format | None = None
+) -> tuple[Column, Reading | None]:
+    """The column of a table that is to be predicted, and how it is read if it is text that holds numbers.
+
+    Parameters
+    ----------
+    table : dict of columns
+    name : str
+    decimal : "." or ",", optional
+        See `TablePreprocessor`.
+    form : Format, optional
+        How the fit read it; found in the cells if not given.
+    """
     if name not in table:
         raise ValueError(f"there is no column {name!r} to predict: the columns are {listed(list(table))}")
     column = as_column(name, table[name])
@@ -22,9 +36,15 @@ def read_target(table: dict[str, Any], name: str) -> Column:
         raise ValueError("the table has no rows")
     if column.kind == "empty":
         raise ValueError(f"the target {name!r} has no value in any row")
-    if column.kind == "date":
+    reading = None
+    if column.kind == "category" and form is None:
+        reading = infer_numbers(column.values, decimal, strict=True)
+        form = None if reading is None else reading.format
+    if column.kind == "category" and form is not None:
+        return formatted(column, form, 0.0)[0], reading
+    if column.kind == "date" or (column.kind == "category" and infer_dates(column.values)):
         raise ValueError(f"the target {name!r} holds dates: write them as numbers to predict them")
-    return column
+    return column, reading
 
 
 def task_of(column: Column) -> str:

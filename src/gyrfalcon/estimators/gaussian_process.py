@@ -1,0 +1,147 @@
+"""What a regression answers as the Gaussian process whose mean it is: intervals, samples and the evidence."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.stats import norm
+from sklearn.utils import check_random_state
+
+from gyrfalcon.arrays import Array, as_kind
+from gyrfalcon.data import Points
+from gyrfalcon.matrix import KernelMatrix
+
+from .data import hand_back, read_points
+
+if TYPE_CHECKING:
+    from .posterior import Posterior
+
+
+class GaussianProcessMixin:
+    """For an estimator that keeps what its posterior needs, in `_evidence`, and makes it by `_ready_posterior`."""
+
+    penalty_: float
+    coefficients_: Array
+    _evidence: dict[str, Array]
+
+    def predict_interval(self, X: Any, coverage: float = 0.95) -> tuple[Any, Any]:
+        """The lower and the upper ends of intervals that hold a new observation with some probability.
+
+        They are mean ∓ z·std, with the normal quantile z and the deviation of `predict(return_std=True)`.
+
+        Parameters
+        ----------
+        X : array, data frame, tensor or sparse matrix of shape (n, d)
+        coverage : float
+            Between 0 and 1.
+
+        Examples
+        --------
+        >>> import numpy as np, gyrfalcon as gf
+        >>> X = np.linspace(0, 6, 100)[:, None]
+        >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=100)
+        >>> low, high = gf.KernelRegressor().fit(X, y).predict_interval(X, coverage=0.9)
+        >>> bool(0.8 < np.mean((low < y) & (y < high)) <= 1)
+        True
+        """
+        z = normal_quantile(coverage)
+        mean, std = self.predict(X, return_std=True)  # type: ignore[attr-defined]
+        return mean - z * std, mean + z * std
+
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Array:
+        """Functions drawn from the posterior, at the rows of X, without noise; of shape (n, n_samples).
+
+        With several outputs the shape is (n, t, n_samples). The n × n covariance is made for it.
+
+        Parameters
+        ----------
+        X : array, data frame, tensor or sparse matrix of shape (n, d)
+        n_samples : int
+        random_state : int, RandomState or None
+
+        Examples
+        --------
+        >>> import numpy as np, gyrfalcon as gf
+        >>> X = np.linspace(0, 6, 50)[:, None]
+        >>> model = gf.KernelRegressor().fit(X, np.sin(X[:, 0]))
+        >>> model.sample_y(X, 3).shape
+        (50, 3)
+        """
+        mean, covariance = self._joint(X)
+        random = check_random_state(random_state)
+        values, vectors = np.linalg.eigh(covariance)
+        root = vectors * np.sqrt(np.maximum(values, 0.0))
+        spread = np.sqrt(self._evidence["prior"]) * self._targets.unit  # type: ignore[attr-defined]
+        draws = root @ random.standard_normal((len(mean), len(spread) * n_samples))
+        out = mean[:, :, None] + draws.reshape(len(mean), len(spread), n_samples) * spread[:, None]
+        return np.asarray(out[:, 0] if self.coefficients_.ndim == 1 else out)
+
+    def log_marginal_likelihood(self) -> float:
+        """The logarithm of the evidence of the training targets, given the fitted kernel, noise and intercept.
+
+        For n rows of unit weight, y - b ~ N(0, s²(K̃ + n·penalty·I)) with the Nyström approximation K̃ of the kernel
+        matrix, which is the matrix itself if every row is a center. s² is that of maximum likelihood, and the result is
+        -n/2·(1 + log 2πs²) - ½ log det(K̃ + n·penalty·I), the sum over the outputs.
+
+        Examples
+        --------
+        >>> import numpy as np, gyrfalcon as gf
+        >>> X = np.linspace(0, 6, 50)[:, None]
+        >>> short, good = (gf.KernelRegressor(gf.kernels.Gaussian(s)).fit(X, np.sin(X[:, 0])) for s in (0.01, 1.0))
+        >>> good.log_marginal_likelihood() > short.log_marginal_likelihood()
+        True
+        """
+        posterior = self._ready_posterior("log_marginal_likelihood")
+        noise, prior = self._evidence["noise"], self._evidence["prior"]
+        n = float(np.mean(noise / (prior * self.penalty_)))  # the sum of the weights
+        unit = self._targets.unit  # type: ignore[attr-defined]
+        determinant = n * math.log(n * self.penalty_) + posterior.log_determinant()
+        return float(np.sum(-n / 2 * (1 + np.log(2 * np.pi * prior * unit**2)) - determinant / 2))
+
+    def _with_covariance(self, X: Any, mean: Any) -> tuple[Any, Array]:
+        """What `predict` returns with `return_cov`: the covariance of new observations, noise included."""
+        covariance = self._joint(X)[1]
+        scales = self._targets.unit**2  # type: ignore[attr-defined]
+        noise = np.eye(len(covariance))
+        each = [
+            (covariance * prior + noise * level) * scale
+            for prior, level, scale in zip(self._evidence["prior"], self._evidence["noise"], scales, strict=True)
+        ]
+        return mean, each[0] if self.coefficients_.ndim == 1 else np.stack(each, 2)
+
+    def _joint(self, X: Any) -> tuple[Array, Array]:
+        """The means of the outputs, of shape (n, t), and the covariance of f in units of the prior's variance."""
+        posterior = self._ready_posterior("return_cov")
+        points = as_kind(read_points(self, X, reset=False), self.centers_)  # type: ignore[attr-defined]
+        K = self._toward_centers(points)
+        square = KernelMatrix(self.kernel_, Points(points), cache=False)  # type: ignore[attr-defined]
+        every = slice(0, K.shape[0])
+        covariance = posterior.covariance(K.wide_block(every), square.wide_block(every))
+        return self._outputs(X), covariance  # type: ignore[attr-defined]
+
+    def _ready_posterior(self, asked: str) -> Posterior:
+        raise NotImplementedError
+
+    def _toward_centers(self, points: Any) -> KernelMatrix:
+        raise NotImplementedError
+
+
+def normal_quantile(coverage: float) -> float:
+    """How many deviations around the mean hold such a share of a normal distribution.
+
+    >>> round(normal_quantile(0.95), 2)
+    1.96
+    """
+    if not 0 < coverage < 1:
+        raise ValueError(f"coverage must lie between 0 and 1, got {coverage!r}")
+    return float(norm.ppf((1 + coverage) / 2))
+
+
+def in_columns(values: Any, name: str, outputs: list[str]) -> dict[str, Array]:
+    """Values of one output under a name, of several under names with those of the outputs after them."""
+    array = np.asarray(hand_back(values, None, outputs, "default"))
+    if array.ndim == 1:
+        return {name: array}
+    return {f"{name}_{output}": column for output, column in zip(outputs, array.T, strict=True)}
