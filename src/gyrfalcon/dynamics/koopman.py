@@ -1,0 +1,515 @@
+"""Koopman operator regression: linear dynamics of functions of the state, learned from runs."""
+
+from __future__ import annotations
+
+import numbers
+import warnings
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from gyrfalcon.arrays import Array, as_matrix, as_numpy
+from gyrfalcon.centers import select
+from gyrfalcon.estimators.length_scale import resolve_kernels
+from gyrfalcon.kernels import Kernel
+from gyrfalcon.moments import CrossMoments, LaggedMoments, SpectralWhitening, Sums
+from gyrfalcon.persistence import Savable, State
+
+from . import control
+from .forecast import ForecastErrors, Propagator, Score, forecast_errors, read_steps
+from .gather import gather
+from .lift import Lift, check_input_form
+from .operator import METHODS, Operator, solve
+from .runs import Runs, RunWarning
+from .spectrum import Spectrum, timescales
+
+DEFAULT_RANK = 10
+AUTO_PENALTY = 1e-6  # of E ‖z‖²
+SAMPLED, SAMPLED_PER_CENTER = 20_000, 20  # frames that the length scale and the centers are chosen from, at least
+
+
+class RankWarning(UserWarning):
+    """A rank above what the data carry.
+
+    Examples
+    --------
+    >>> import gyrfalcon as gf
+    >>> issubclass(gf.dynamics.RankWarning, UserWarning)
+    True
+    """
+
+
+class Koopman(Savable, BaseEstimator):  # type: ignore[misc]
+    """Koopman operator regression with Nyström centers (Meanti et al. 2023).
+
+    The operator takes a function f of the state to its mean some frames later, (𝒦f)(x) = E[f(x′) | x]. On functions
+    vᵀz of whitened kernel features z at the centers it is estimated as Ĝ = W Wᵀ B with B = E[z z′ᵀ], where W Wᵀ stands in
+    for the inverse of S = E[z zᵀ]: (S + penalty)⁻¹ for "krr", the k largest principal components for "pcr", and the best
+    operator of rank k for "rrr".
+
+    The frames are read once. The same centers serve x and x′, so a frame costs one row of kernel values, and nothing of
+    size n is kept.
+
+    Parameters
+    ----------
+    method : "rrr", "pcr" or "krr"
+        Reduced rank, principal component or kernel ridge regression.
+    kernel : str or Kernel
+        "gaussian", "matern", "linear" and so on, or a kernel.
+    length_scale : "auto", float or sequence of floats
+        Of a kernel that is given by name. "auto" is the spread of each feature times the median distance between frames.
+    n_centers : int
+        At most as many as there are distinct frames; with all of them the estimators are the exact ones.
+    centers : "uniform", "kmeans", "leverage", "pivoted", or array of shape (m, d)
+        How frames become centers, or the centers.
+    rank : int, optional
+        k, of "rrr" and "pcr": 10 if not given. "krr" has none.
+    penalty : "auto" or float
+        Of the squared norm beside mean squares. "auto" is 1e-6 E k(x, x), and none for "pcr".
+    lag : int
+        How many frames later x′ is than x.
+    input_form : "affine" or "bilinear"
+        How inputs act, where there are any: z′ = Ĝᵀz + Hᵀu, or with products of inputs and features besides.
+    memory_budget : int, optional
+        Bytes that temporaries may take.
+    verbose : bool
+        Show a bar while a long fit reads frames.
+    random_state : int, RandomState or None
+        Of the choice of centers.
+
+    Attributes
+    ----------
+    eigenvalues_ : array of shape (k,)
+        Those of the operator that are not zero, by decreasing modulus.
+    kernel_, centers_, penalty_ : Kernel, array of shape (m, d), float
+        What was chosen.
+    rank_ : int
+        k, as far as the data carry it.
+    n_pairs_ : int
+        How many pairs of frames the operator was learned from.
+    n_features_in_, n_inputs_ : int
+    moments_ : LaggedMoments
+        All that is known of the frames.
+
+    Examples
+    --------
+    >>> import numpy as np, gyrfalcon as gf
+    >>> random = np.random.default_rng(0)
+    >>> runs = []
+    >>> for _ in range(20):  # x′ = 0.6 x + noise: the eigenvalues are 1, 0.6, 0.36, ...
+    ...     x = [random.normal()]
+    ...     for _ in range(999):
+    ...         x.append(0.6 * x[-1] + 0.8 * random.normal())
+    ...     runs.append(np.array(x)[:, None])
+    >>> model = gf.dynamics.Koopman("rrr", n_centers=50, rank=3, random_state=0).fit(runs)
+    >>> model.eigenvalues_.round(1)
+    array([1. , 0.6, 0.4])
+    >>> model.predict(np.array([[1.0]]), steps=[1, 2]).round(1)
+    array([[[0.6],
+            [0.4]]])
+    """
+
+    kernel_: Kernel
+    penalty_: float
+    n_features_in_: int
+    n_inputs_: int
+    moments_: LaggedMoments
+    _lift: Lift
+
+    def __init__(
+        self,
+        method: str = "rrr",
+        kernel: Any = "gaussian",
+        *,
+        length_scale: Any = "auto",
+        n_centers: int = 300,
+        centers: Any = "uniform",
+        rank: int | None = None,
+        penalty: Any = "auto",
+        lag: int = 1,
+        input_form: str = "affine",
+        memory_budget: int | None = None,
+        verbose: bool = False,
+        random_state: Any = None,
+    ):
+        self.method = method
+        self.kernel = kernel
+        self.length_scale = length_scale
+        self.n_centers = n_centers
+        self.centers = centers
+        self.rank = rank
+        self.penalty = penalty
+        self.lag = lag
+        self.input_form = input_form
+        self.memory_budget = memory_budget
+        self.verbose = verbose
+        self.random_state = random_state
+
+    # Learning.
+
+    def fit(self, X: Any, y: Any = None, *, trajectory: Any = None, inputs: Any = None) -> Self:
+        """Learn from runs, in one pass over their frames. No pair of frames goes from one run to another.
+
+        A frame with NaN or infinity drops the pairs it belongs to. Runs that are no longer than the lag are left out.
+
+        Parameters
+        ----------
+        X : sequence of arrays of shape (frames, d), one array, path of a file, Source, Table or Dask collection
+            Runs. One array is one run, unless `trajectory` says otherwise.
+        y : ignored
+        trajectory : str, int or array, optional
+            The column of a file that says which run a row belongs to, or a label for each row.
+        inputs : sequence of arrays of shape (frames, p), one array, or names of columns of a file, optional
+            What acted on the system, one row for each frame: that of x acts until x′.
+        """
+        self._check()
+        return self._learn(Runs.of(X, trajectory=trajectory, inputs=inputs), int(self.lag), reset=True)
+
+    def partial_fit(self, X: Any, y: Any = None, *, trajectory: Any = None, inputs: Any = None) -> Self:
+        """Learn from more runs. The kernel and the centers are those of the first call.
+
+        Parameters
+        ----------
+        X, y, trajectory, inputs
+            As for `fit`.
+        """
+        self._check()
+        runs = Runs.of(X, trajectory=trajectory, inputs=inputs)
+        return self._learn(runs, int(self.lag), reset=not hasattr(self, "moments_"))
+
+    def fit_pairs(self, X: Any, Y: Any, *, inputs: Any = None) -> Self:
+        """Learn from pairs of states: Y has what X became, row by row, after `lag` units of time.
+
+        Parameters
+        ----------
+        X, Y : array of shape (n, d)
+        inputs : array of shape (n, p), optional
+        """
+        self._check()
+        before, after = as_numpy(as_matrix_or_nan(X, "X")), as_numpy(as_matrix_or_nan(Y, "Y"))
+        if before.shape != after.shape:
+            raise ValueError(f"X has shape {before.shape} but Y has {after.shape}: give one row of Y for each of X")
+        frames = np.stack([before, after], 1).reshape(-1, before.shape[1])
+        added = None
+        if inputs is not None:
+            given = np.asarray(inputs, dtype=np.float64)
+            if given.ndim != 2 or len(given) != len(before):
+                raise ValueError(f"inputs must have {len(before)} rows, got shape {given.shape}")
+            added = np.repeat(given, 2, axis=0)
+        runs = Runs.of(frames, trajectory=np.repeat(np.arange(len(before)), 2), inputs=added)
+        return self._learn(runs, 1, reset=True)
+
+    def _learn(self, runs: Runs, lag: int, *, reset: bool) -> Self:
+        runs.check(lag)
+        if reset:
+            kernel, lift = self._begin(runs)
+        else:
+            kernel, lift = self.kernel_, self._lift
+            expected = (self.n_features_in_, self.n_inputs_)
+            if (runs.n_features, runs.n_inputs) != expected:
+                raise ValueError(
+                    f"runs have {runs.n_features} features and {runs.n_inputs} inputs, the first had "
+                    f"{expected[0]} and {expected[1]}"
+                )
+        found = gather(runs, lift, [lag], form=self.input_form, verbose=bool(self.verbose))[0]
+        if found.count == 0:
+            raise ValueError("no pair of frames is free of NaN and infinity: there is nothing to learn from")
+        if (lost := runs.pairs(lag) - found.count) > 0:
+            warnings.warn(
+                f"{lost:,} of {runs.pairs(lag):,} pairs hold NaN or infinity and are left out", RunWarning, stacklevel=3
+            )
+        self._set(kernel, lift, found if reset else self.moments_ + found, (runs.n_features, runs.n_inputs))
+        return self
+
+    def _set(self, kernel: Kernel, lift: Lift, moments: LaggedMoments, widths: tuple[int, int]) -> None:
+        self.kernel_, self._lift, self.moments_ = kernel, lift, moments
+        self.n_features_in_, self.n_inputs_ = widths
+        self.penalty_ = self._penalty(moments)
+        self._operator: Operator | None = None
+        self._spectrum: Spectrum | None = None
+
+    def _begin(self, runs: Runs) -> tuple[Kernel, Lift]:
+        """The kernel and the features, chosen from a sample of the frames."""
+        random = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
+        sample = runs.sample(max(SAMPLED, SAMPLED_PER_CENTER * int(self.n_centers)), random)
+        kernel = resolve_kernels(self.kernel, self.length_scale, sample, None, random)[0]
+        centers = select(
+            self.centers, kernel, sample, int(self.n_centers), random=random, memory_budget=self.memory_budget
+        )
+        return kernel, Lift(kernel, np.asarray(centers), memory_budget=self.memory_budget)
+
+    def _penalty(self, moments: LaggedMoments) -> float:
+        if self.penalty != "auto":
+            return float(self.penalty)
+        rank = moments.cross.between.shape[1]
+        size = float(moments.cross.before.diagonal()[:rank].sum()) / moments.cross.weight
+        return 0.0 if self.method == "pcr" else AUTO_PENALTY * size
+
+    def _check(self) -> None:
+        """Refuse parameters that no data could make sense of."""
+        if self.method not in METHODS:
+            raise ValueError(f"method must be 'rrr', 'pcr' or 'krr', got {self.method!r}")
+        for name in ("n_centers", "lag") if self.rank is None else ("n_centers", "lag", "rank"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
+                raise ValueError(f"{name} must be a positive whole number, got {value!r}")
+        if self.method == "krr" and self.rank is not None:
+            raise ValueError(f"rank={self.rank} does not go with method='krr', which has no rank: leave it out")
+        number = isinstance(self.penalty, numbers.Real) and not isinstance(self.penalty, bool)
+        if self.penalty != "auto" and (not number or not 0 <= self.penalty < np.inf):
+            raise ValueError(f"penalty must be 'auto' or a number that is not negative, got {self.penalty!r}")
+        check_input_form(self.input_form)
+
+    # The operator.
+
+    @property
+    def operator_(self) -> Operator:
+        """Ĝ = W Wᵀ B."""
+        check_is_fitted(self, "moments_")
+        if self._operator is None:
+            rank = None if self.method == "krr" else DEFAULT_RANK if self.rank is None else int(self.rank)
+            self._operator = solve(self.moments_, self.method, rank, self.penalty_, self.n_inputs_)
+            if self.rank is not None and self._operator.rank < self.rank:
+                warnings.warn(
+                    f"rank={self.rank} is more than the {self.moments_.count:,} pairs and {len(self.centers_):,} centers "
+                    f"carry: the operator has rank {self._operator.rank}",
+                    RankWarning,
+                    stacklevel=3,
+                )
+        return self._operator
+
+    @property
+    def spectrum_(self) -> Spectrum:
+        """Eigenvalues and coordinates of eigenfunctions."""
+        check_is_fitted(self, "moments_")
+        if self._spectrum is None:
+            self._spectrum = Spectrum.of(self.operator_)
+        return self._spectrum
+
+    @property
+    def eigenvalues_(self) -> Array:
+        return self.spectrum_.values
+
+    @property
+    def centers_(self) -> Array:
+        return self._lift.centers
+
+    @property
+    def rank_(self) -> int:
+        return self.operator_.rank
+
+    @property
+    def n_pairs_(self) -> int:
+        return self.moments_.count
+
+    def eigenfunctions(self, X: Any, side: str = "left") -> Array:
+        """Eigenfunctions at states, of shape (n, k), in the order of `eigenvalues_`.
+
+        Those of the left are eigenfunctions of the Koopman operator: E[φᵢ(x′) | x] = λᵢ φᵢ(x). (Other libraries call them
+        right.) Those of the right belong to its adjoint, which moves densities. Right ones have norm one, and the scale
+        of the left ones makes both biorthogonal.
+
+        Parameters
+        ----------
+        X : array of shape (n, d)
+        side : "left" or "right"
+        """
+        if side not in ("left", "right"):
+            raise ValueError(f"side must be 'left' or 'right', got {side!r}")
+        spectrum = self.spectrum_
+        if side == "right":
+            spectrum.check()
+        coordinates = spectrum.left_coordinates if side == "left" else spectrum.right_coordinates
+        states = self._states(X)
+        out = np.empty((len(states), coordinates.shape[1]), dtype=coordinates.dtype)
+        for rows, Z in self._lift.blocks(states):
+            out[rows] = Z @ coordinates
+        return out
+
+    def modes(self, observable: Callable[[Array], Any] | None = None) -> Array:
+        """Modes γ of an observable g, of shape (k, t): E[g(x_t) | x] = Σᵢ λᵢᵗ φᵢ(x) γᵢ, for t ≥ 1 steps.
+
+        Parameters
+        ----------
+        observable : callable, optional
+            A function of states of shape (n, d); the state itself if not given. See `predict`.
+        """
+        return self.spectrum_.modes(self._readout(observable))
+
+    def timescales(self, dt: float = 1.0) -> Array:
+        """-lag · dt / log λ for each eigenvalue; see `gyrfalcon.dynamics.timescales`.
+
+        Parameters
+        ----------
+        dt : float
+            The time between frames.
+        """
+        return timescales(self.eigenvalues_, self.lag, dt)
+
+    # Forecasts.
+
+    def predict(
+        self, X: Any, steps: Any = 1, *, observable: Callable[[Array], Any] | None = None, inputs: Any = None
+    ) -> Array:
+        """The mean of the state, or of an observable, after steps of the operator; each is `lag` frames long.
+
+        Several steps cost hardly more than one: the states are lifted once, and small matrices do the rest.
+
+        Parameters
+        ----------
+        X : array of shape (n, d)
+            States to begin with.
+        steps : int or sequence of int
+            One gives an array of shape (n, t); several give one of shape (n, steps, t).
+        observable : callable, optional
+            A function that makes an array of shape (n,) or (n, t) of states of shape (n, d). It is evaluated at the
+            centers. The state itself, if not given, is known from all frames, which is more precise.
+        inputs : array of shape (n, p) for one step, or (n, max(steps), p)
+            What acts during each step, for models that were fitted with inputs.
+        """
+        check_is_fitted(self, "moments_")
+        wanted, one = read_steps(steps)
+        states = self._states(X)
+        U = control.read_inputs(inputs, len(states), max(wanted), self.n_inputs_)
+        out = self._propagator().forecast(states, wanted, self._readout(observable), U)
+        return out[:, 0] if one else out
+
+    def errors(self, X: Any, steps: Any = 1, *, trajectory: Any = None, inputs: Any = None) -> ForecastErrors:
+        """Errors of forecasts from every frame of runs, beside persistence, in one pass.
+
+        Parameters
+        ----------
+        X, trajectory, inputs
+            Runs, as for `fit`.
+        steps : int or sequence of int
+        """
+        check_is_fitted(self, "moments_")
+        runs = Runs.of(X, trajectory=trajectory, inputs=inputs)
+        if (runs.n_features, runs.n_inputs) != (self.n_features_in_, self.n_inputs_):
+            raise ValueError(
+                f"runs have {runs.n_features} features and {runs.n_inputs} inputs, the fit had {self.n_features_in_} and "
+                f"{self.n_inputs_}"
+            )
+        return forecast_errors(self._propagator(), runs, read_steps(steps)[0], int(self.lag))
+
+    def score(self, X: Any, y: Any = None, *, steps: Any = 1, trajectory: Any = None, inputs: Any = None) -> Score:
+        """The coefficient of determination R² of forecasts of the state; its attribute `persistence` has that of
+        persistence.
+
+        Parameters
+        ----------
+        X, trajectory, inputs
+            Runs, as for `fit`.
+        y : ignored
+        steps : int or sequence of int
+        """
+        return Score.of(self.errors(X, steps, trajectory=trajectory, inputs=inputs))
+
+    def lqr(self, Q: Any, R: Any, *, target: Any = None, discount: float = 1.0) -> control.Regulator:
+        """The linear quadratic regulator of the lifted state; see `gyrfalcon.dynamics.Regulator`.
+
+        It minimizes Σ discountᵗ (eᵀQe + uᵀRu), where e is the state less the target, for the affine form of inputs.
+
+        Parameters
+        ----------
+        Q : array of shape (d, d)
+        R : array of shape (p, p)
+        target : array of shape (d,), optional
+            Where the system should rest, with no input; the origin if not given.
+        discount : float
+        """
+        check_is_fitted(self, "moments_")
+        if self.n_inputs_ == 0:
+            raise ValueError("lqr needs a model with inputs: fit(runs, inputs=...)")
+        if self.input_form != "affine":
+            raise ValueError(f"lqr needs input_form='affine', got {self.input_form!r}")
+        return control.regulator(self._propagator(), self._lift.whitening.project, Q, R, target, discount)
+
+    def _propagator(self) -> Propagator:
+        return Propagator(self._lift, self.operator_, self.n_inputs_, self.input_form)
+
+    def _states(self, X: Any) -> Array:
+        check_is_fitted(self, "moments_")
+        states = as_numpy(as_matrix(X, "X"))
+        if states.shape[1] != self.n_features_in_:
+            raise ValueError(f"X has {states.shape[1]} features, but Koopman was fitted to {self.n_features_in_}")
+        return states
+
+    def _readout(self, observable: Callable[[Array], Any] | None) -> Array:
+        """What turns coordinates into the mean of an observable after one step, of shape (k, t)."""
+        if observable is None:
+            return self.operator_.readout
+        if not callable(observable):
+            raise TypeError(f"observable must be a function of states or None, got {observable!r}")
+        values = np.asarray(observable(self.centers_), dtype=np.float64)
+        if values.ndim not in (1, 2) or len(values) != len(self.centers_):
+            raise ValueError(
+                f"observable made an array of shape {values.shape} of {len(self.centers_)} states: it must have a row each"
+            )
+        v = self._lift.whitening.project(values.reshape(len(values), -1), self.penalty_)
+        return np.asarray(self.operator_.image.T @ v)
+
+    # Model files.
+
+    def _state(self) -> State:
+        check_is_fitted(self, "moments_")
+        moments = self.moments_
+        values = {
+            "kernel": self.kernel_.to_dict(),
+            "widths": [self.n_features_in_, self.n_inputs_],
+            "count": moments.count,
+            "weight": moments.cross.weight,
+        }
+        whitening, sums = self._lift.whitening, moments.sums
+        arrays = {
+            "centers": self.centers_,
+            "whitening.vectors": whitening.vectors,
+            "whitening.values": whitening.values,
+            "before": moments.cross.before,
+            "between": moments.cross.between,
+            "after": moments.cross.after,
+            "sums.features": sums.features,
+            "sums.cross": sums.cross,
+            "sums.targets": sums.targets,
+            "sums.squares": sums.squares,
+            "change": moments.change,
+        }
+        return values, arrays
+
+    def _set_state(self, values: dict[str, Any], arrays: dict[str, Array]) -> None:
+        self._check()
+        kernel = Kernel.from_dict(values["kernel"])
+        d, p = (int(width) for width in values["widths"])
+        whitening = SpectralWhitening(np.asfortranarray(arrays["whitening.vectors"]), arrays["whitening.values"])
+        weight, count = float(values["weight"]), int(values["count"])
+        cross = CrossMoments(whitening, arrays["before"], arrays["between"], arrays["after"], weight, count)
+        sums = Sums(weight, *(arrays[f"sums.{name}"] for name in ("features", "cross", "targets", "squares")))
+        centers, r, q = arrays["centers"], whitening.rank, len(cross.before)
+        shapes = {
+            "centers": (whitening.size, d),
+            "whitening.vectors": (whitening.size, r),
+            "before": (q, q),
+            "between": (q, r),
+            "after": (r, r),
+            "sums.features": (q, 1),
+            "sums.cross": (q, d),
+            "sums.targets": (d,),
+            "sums.squares": (d,),
+            "change": (d,),
+        }
+        if any(arrays[name].shape != shape for name, shape in shapes.items()) or not 0 < count <= weight:
+            raise ValueError("the centers and the moments do not fit together")
+        lift = Lift(kernel, centers, memory_budget=self.memory_budget, whitening=whitening)
+        self._set(kernel, lift, LaggedMoments(cross, sums, arrays["change"]), (d, p))
+
+
+def as_matrix_or_nan(value: Any, name: str) -> Array:
+    """A matrix of numbers, whose rows may hold NaN."""
+    array = as_numpy(value)
+    if array.ndim != 2 or array.dtype.kind not in "biuf":
+        raise ValueError(f"{name} must be an array of numbers of shape (n, d), got shape {array.shape}")
+    return array
