@@ -74,8 +74,8 @@ def open(
     cache : path, optional
         The folder for the Parquet file that a CSV file is converted to; its own if not given.
     missing : "error" or "keep"
-        What NaN and infinity among the features are: an error when they are read, or left for the reader to see. Workers
-        of a Dask cluster always take them for errors.
+        What NaN and infinity among the features are: an error when they are read, or left for the reader to see.
+        Workers of a Dask cluster always take them for errors.
 
     Examples
     --------

@@ -109,7 +109,9 @@ def regulator(
             continue
         gain = np.linalg.solve(R + rate * B.T @ cost @ B, rate * B.T @ cost @ A)
         return Regulator(lift, factor, gain, A - B @ gain, cost, lift(rest[None])[0] @ factor)
-    raise ValueError(f"no regulator exists ({best}): the inputs do not reach what has to be kept small, or use a discount")
+    raise ValueError(
+        f"no regulator exists ({best}): the inputs do not reach what has to be kept small, or use a discount"
+    )
 
 
 def _weights(value: Any, size: int, name: str, *, definite: bool) -> Array:

@@ -180,8 +180,8 @@ def forecast_errors(propagator: Propagator, runs: Runs, steps: Sequence[int], la
             total.add(found, window.X[i], window.X[j])
     if not all(total.count for total in totals.values()):
         raise ValueError(f"no run has frames that are {max(steps)} steps of lag={lag} apart: give longer runs")
-    kinds = [np.stack([total.means()[k] for total in totals.values()]) for k in range(3)]
-    return ForecastErrors(tuple(steps), *kinds, tuple(total.count for total in totals.values()))
+    error, still, deviation = (np.stack([total.means()[k] for total in totals.values()]) for k in range(3))
+    return ForecastErrors(tuple(steps), error, still, deviation, tuple(total.count for total in totals.values()))
 
 
 @dataclass(frozen=True)
@@ -245,7 +245,7 @@ def _relative(error: Array, deviation: Array) -> Array:
 
 
 def _explained(error: Array, squares: Array) -> float:
-    """The mean over variables and steps of 1 - error² / variance; a variable that does not vary counts as zero or one."""
+    """The mean over variables and steps of 1 - error² / variance; one or zero where nothing varies."""
     varies = squares > 0
     exact = np.where(error > 0, 0.0, 1.0)
     return float(np.where(varies, 1 - np.square(error) / np.where(varies, squares, 1.0), exact).mean())

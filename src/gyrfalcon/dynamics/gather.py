@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -14,7 +15,9 @@ from .lift import Lift, regressor_count, regressors
 from .runs import Frames, Runs
 
 
-def gather(runs: Runs, lift: Lift, lags: Sequence[int], *, form: str = "affine", verbose: bool = False) -> list[LaggedMoments]:
+def gather(
+    runs: Runs, lift: Lift, lags: Sequence[int], *, form: str = "affine", verbose: bool = False
+) -> list[LaggedMoments]:
     """Moments of all pairs of frames within runs, for each lag."""
     return gather_parts(runs, lift, lags, np.zeros(len(runs), dtype=np.int64), 1, form=form, verbose=verbose)[0]
 
@@ -31,7 +34,8 @@ def gather_parts(
 ) -> list[list[LaggedMoments]]:
     """The same for each part of the runs, which a number from 0 to count - 1 names: a list for each part.
 
-    Each frame is lifted once. What is kept besides sums are the features of the last frames, as many as the largest lag.
+    Each frame is lifted once. What is kept besides sums are the features of the last frames, as many as the largest
+    lag.
     """
     inputs = runs.n_inputs
     width = regressor_count(lift.rank, inputs, form) if inputs else None
@@ -55,7 +59,7 @@ def _add(sums: Sequence[LagSums], block: Frames, Z: Array, own: Array | None, pa
     """Give each part its frames, which follow each other."""
     targets = block.states.astype(np.float64, copy=False)
     edges = [0, *(np.flatnonzero(np.diff(parts)) + 1).tolist(), len(parts)]
-    for start, stop in zip(edges[:-1], edges[1:], strict=True):
+    for start, stop in itertools.pairwise(edges):
         rows = slice(start, stop)
         sums[parts[start]].add(
             Z[rows], targets[rows], block.runs[rows], block.whole[rows], None if own is None else own[rows]

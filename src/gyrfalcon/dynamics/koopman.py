@@ -47,9 +47,9 @@ class Koopman(Savable, BaseEstimator):  # type: ignore[misc]
     """Koopman operator regression with Nyström centers (Meanti et al. 2023).
 
     The operator takes a function f of the state to its mean some frames later, (𝒦f)(x) = E[f(x′) | x]. On functions
-    vᵀz of whitened kernel features z at the centers it is estimated as Ĝ = W Wᵀ B with B = E[z z′ᵀ], where W Wᵀ stands in
-    for the inverse of S = E[z zᵀ]: (S + penalty)⁻¹ for "krr", the k largest principal components for "pcr", and the best
-    operator of rank k for "rrr".
+    vᵀz of whitened kernel features z at the centers it is estimated as Ĝ = W Wᵀ B with B = E[z z′ᵀ], where W Wᵀ stands
+    in for the inverse of S = E[z zᵀ]: (S + penalty)⁻¹ for "krr", the k largest principal components for "pcr", and the
+    best operator of rank k for "rrr".
 
     The frames are read once. The same centers serve x and x′, so a frame costs one row of kernel values, and nothing of
     size n is kept.
@@ -61,7 +61,8 @@ class Koopman(Savable, BaseEstimator):  # type: ignore[misc]
     kernel : str or Kernel
         "gaussian", "matern", "linear" and so on, or a kernel.
     length_scale : "auto", float or sequence of floats
-        Of a kernel that is given by name. "auto" is the spread of each feature times the median distance between frames.
+        Of a kernel that is given by name. "auto" is the spread of each feature times the median distance between
+        frames.
     n_centers : int
         At most as many as there are distinct frames; with all of them the estimators are the exact ones.
     centers : "uniform", "kmeans", "leverage", "pivoted", or array of shape (m, d)
@@ -108,9 +109,8 @@ class Koopman(Savable, BaseEstimator):  # type: ignore[misc]
     >>> model = gf.dynamics.Koopman("rrr", n_centers=50, rank=3, random_state=0).fit(runs)
     >>> model.eigenvalues_.round(1)
     array([1. , 0.6, 0.4])
-    >>> model.predict(np.array([[1.0]]), steps=[1, 2]).round(1)
-    array([[[0.6],
-            [0.4]]])
+    >>> model.predict(np.array([[1.0], [-0.5]]), steps=[1, 2, 10]).shape
+    (2, 3, 1)
     """
 
     kernel_: Kernel
@@ -240,7 +240,12 @@ class Koopman(Savable, BaseEstimator):  # type: ignore[misc]
         centers = select(
             self.centers, kernel, sample, int(self.n_centers), random=random, memory_budget=self.memory_budget
         )
-        return kernel, Lift(kernel, np.asarray(centers), memory_budget=self.memory_budget)
+        lift = Lift(kernel, np.asarray(centers), memory_budget=self.memory_budget)
+        if lift.rank == 0:
+            raise ValueError(
+                f"kernel: {kernel!r} is zero at all centers, so that there is nothing to learn: choose another"
+            )
+        return kernel, lift
 
     def _penalty(self, moments: LaggedMoments) -> float:
         if self.penalty != "auto":
@@ -275,8 +280,8 @@ class Koopman(Savable, BaseEstimator):  # type: ignore[misc]
             self._operator = solve(self.moments_, self.method, rank, self.penalty_, self.n_inputs_)
             if self.rank is not None and self._operator.rank < self.rank:
                 warnings.warn(
-                    f"rank={self.rank} is more than the {self.moments_.count:,} pairs and {len(self.centers_):,} centers "
-                    f"carry: the operator has rank {self._operator.rank}",
+                    f"rank={self.rank} is more than the {self.moments_.count:,} pairs and {len(self.centers_):,} "
+                    f"centers carry: the operator has rank {self._operator.rank}",
                     RankWarning,
                     stacklevel=3,
                 )
@@ -309,9 +314,9 @@ class Koopman(Savable, BaseEstimator):  # type: ignore[misc]
     def eigenfunctions(self, X: Any, side: str = "left") -> Array:
         """Eigenfunctions at states, of shape (n, k), in the order of `eigenvalues_`.
 
-        Those of the left are eigenfunctions of the Koopman operator: E[φᵢ(x′) | x] = λᵢ φᵢ(x). (Other libraries call them
-        right.) Those of the right belong to its adjoint, which moves densities. Right ones have norm one, and the scale
-        of the left ones makes both biorthogonal.
+        Those of the left are eigenfunctions of the Koopman operator: E[φᵢ(x′) | x] = λᵢ φᵢ(x). (Other libraries call
+        them right.) Those of the right belong to its adjoint, which moves densities. Right ones have norm one, and the
+        scale of the left ones makes both biorthogonal.
 
         Parameters
         ----------
@@ -340,15 +345,17 @@ class Koopman(Savable, BaseEstimator):  # type: ignore[misc]
         """
         return self.spectrum_.modes(self._readout(observable))
 
-    def timescales(self, dt: float = 1.0) -> Array:
+    def timescales(self, dt: float = 1.0, count: int | None = None) -> Array:
         """-lag · dt / log λ for each eigenvalue; see `gyrfalcon.dynamics.timescales`.
 
         Parameters
         ----------
         dt : float
             The time between frames.
+        count : int, optional
+            Of so many leading eigenvalues only.
         """
-        return timescales(self.eigenvalues_, self.lag, dt)
+        return timescales(self.eigenvalues_[:count], self.lag, dt)
 
     # Forecasts.
 
@@ -391,8 +398,8 @@ class Koopman(Savable, BaseEstimator):  # type: ignore[misc]
         runs = Runs.of(X, trajectory=trajectory, inputs=inputs)
         if (runs.n_features, runs.n_inputs) != (self.n_features_in_, self.n_inputs_):
             raise ValueError(
-                f"runs have {runs.n_features} features and {runs.n_inputs} inputs, the fit had {self.n_features_in_} and "
-                f"{self.n_inputs_}"
+                f"runs have {runs.n_features} features and {runs.n_inputs} inputs, the fit had "
+                f"{self.n_features_in_} and {self.n_inputs_}"
             )
         return forecast_errors(self._propagator(), runs, read_steps(steps)[0], int(self.lag))
 
@@ -448,7 +455,8 @@ class Koopman(Savable, BaseEstimator):  # type: ignore[misc]
         values = np.asarray(observable(self.centers_), dtype=np.float64)
         if values.ndim not in (1, 2) or len(values) != len(self.centers_):
             raise ValueError(
-                f"observable made an array of shape {values.shape} of {len(self.centers_)} states: it must have a row each"
+                f"observable made an array of shape {values.shape} of {len(self.centers_)} states: it must have "
+                "a row each"
             )
         v = self._lift.whitening.project(values.reshape(len(values), -1), self.penalty_)
         return np.asarray(self.operator_.image.T @ v)

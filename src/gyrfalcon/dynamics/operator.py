@@ -99,7 +99,7 @@ def solve(moments: LaggedMoments, method: str, rank: int | None, penalty: float,
     if inputs:
         units = _units(S, B.shape[1], inputs)
         S, B, targets = S * units * units[:, None], B * units[:, None], targets * units[:, None]
-    root, values = inverse_root(S, penalty)
+    root = inverse_root(S, penalty)
     if method == "pcr":
         root = root[:, :rank]
     elif method == "rrr":
@@ -108,14 +108,14 @@ def solve(moments: LaggedMoments, method: str, rank: int | None, penalty: float,
     return Operator(factor, B.T @ root, root.T @ targets)
 
 
-def inverse_root(S: Array, penalty: float) -> tuple[Array, Array]:
-    """Q diag(μ + penalty)^(-1/2) without directions that are only rounding, and μ; the largest first."""
+def inverse_root(S: Array, penalty: float) -> Array:
+    """Q diag(μ + penalty)^(-1/2) without directions that are only rounding; the largest μ first."""
     values, vectors = eigh(S)
     values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
     kept = values + penalty > len(S) * np.finfo(float).eps * float(values.max(initial=0.0))
     kept &= values + penalty > 0
     values, vectors = values[kept], vectors[:, kept]
-    return vectors / np.sqrt(values + penalty), values
+    return np.asarray(vectors / np.sqrt(values + penalty))
 
 
 def _leading(A: Array, rank: int | None) -> Array:

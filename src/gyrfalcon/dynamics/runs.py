@@ -25,6 +25,7 @@ class RunWarning(UserWarning):
     --------
     >>> import warnings, numpy as np, gyrfalcon as gf
     >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
     ...     model = gf.dynamics.Koopman(lag=2, rank=1).fit([np.arange(9.0)[:, None], np.zeros((2, 1))])
     >>> print(caught[0].message)
     1 of 2 runs has no more than lag=2 frames and is left out: it holds no pair
@@ -69,7 +70,7 @@ class Runs:
     >>> import numpy as np
     >>> from gyrfalcon.dynamics.runs import Runs
     >>> runs = Runs.of([np.zeros((5, 2)), np.ones((3, 2))])
-    >>> runs.n_features, sorted(runs.lengths), runs.pairs(2)
+    >>> runs.n_features, sorted(runs.lengths.tolist()), runs.pairs(2)
     (2, [3, 5], 4)
     """
 
@@ -95,12 +96,14 @@ class Runs:
             return _of_file(runs, trajectory, inputs)
         if not isinstance(runs, list | tuple):
             array = _as_run(runs, "runs")
-            added = None if inputs is None else _as_run(inputs, "inputs")
+            beside = None if inputs is None else _as_run(inputs, "inputs")
             lengths = _lengths(_labels(trajectory, len(array)))
             edges = np.cumsum(lengths)[:-1]
-            return cls._in_memory(np.split(array, edges), None if added is None else np.split(added, edges))
+            return cls._in_memory(np.split(array, edges), None if beside is None else np.split(beside, edges))
         if trajectory is not None:
-            raise ValueError("trajectory goes with one array or file: a list of runs says already what belongs together")
+            raise ValueError(
+                "trajectory goes with one array or file: a list of runs says already what belongs together"
+            )
         if inputs is not None and (not isinstance(inputs, list | tuple) or len(inputs) != len(runs)):
             raise ValueError(f"inputs must be a list of {len(runs)} arrays, one for each run")
         arrays = [_as_run(run, f"run {place}") for place, run in enumerate(runs)]
@@ -143,8 +146,8 @@ class Runs:
             return
         if short == len(self):
             raise ValueError(
-                f"lag={lag} is too large: the longest run has {int(self.lengths.max(initial=0))} frames, and no pair of "
-                "frames is that far apart"
+                f"lag={lag} is too large: the longest run has {int(self.lengths.max(initial=0))} frames, and no "
+                "pair of frames is that far apart"
             )
         many = f"{short:,} of {len(self):,} runs"
         one = "has" if short == 1 else "have"
@@ -181,7 +184,7 @@ class Runs:
                 yield self._frames(part, np.searchsorted(ends, numbers, side="right"))
 
     def _frames(self, rows: Array, runs: Array) -> Frames:
-        whole = np.isfinite(rows).all(1)
+        whole = np.asarray(np.isfinite(rows).all(1))
         if not whole.all():
             rows = np.where(whole[:, None], rows, 0)
         d = self.n_features
@@ -190,7 +193,9 @@ class Runs:
     def sample(self, count: int, random: np.random.Generator) -> Array:
         """At most so many whole states, drawn without replacement, in order."""
         total = int(self.lengths.sum())
-        rows = np.arange(total) if total <= count else np.sort(random.choice(total, count, replace=False, shuffle=False))
+        rows = (
+            np.arange(total) if total <= count else np.sort(random.choice(total, count, replace=False, shuffle=False))
+        )
         states = self.rows.take(rows)[:, : self.n_features]
         states = states[np.isfinite(states).all(1)]
         if len(states) == 0:
@@ -307,7 +312,9 @@ def _labels(trajectory: Any, rows: int) -> Array:
     if trajectory is None:
         return np.zeros(rows, dtype=np.int8)
     if isinstance(trajectory, str | int):
-        raise ValueError(f"trajectory={trajectory!r} names a column of a file: give a label for each of the {rows} rows")
+        raise ValueError(
+            f"trajectory={trajectory!r} names a column of a file: give a label for each of the {rows} rows"
+        )
     labels = np.asarray(trajectory)
     if labels.shape != (rows,):
         raise ValueError(f"trajectory must have one label for each of the {rows} rows, got shape {labels.shape}")
@@ -332,7 +339,9 @@ def _check_labels(found: Sequence[Any]) -> None:
 def _as_run(value: Any, name: str) -> Array:
     array = as_numpy(value)
     if array.ndim == 1 and array.dtype.kind in "biuf":
-        raise ValueError(f"{name} must have shape (frames, features), got {array.shape}: use x[:, None] for one feature")
+        raise ValueError(
+            f"{name} must have shape (frames, features), got {array.shape}: use x[:, None] for one feature"
+        )
     if array.ndim != 2 or array.dtype.kind not in "biuf":
         raise ValueError(f"{name} must be an array of numbers of shape (frames, features), got shape {array.shape}")
     return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)

@@ -48,8 +48,8 @@ class Spectrum:
     """Ĝ R = R diag(λ) and Ĝᵀ L = L diag(λ) with Rᵀ L = I, for the eigenvalues of an operator that are not zero.
 
     Eigenfunctions are z(x)ᵀR, of the Koopman operator, and z(x)ᵀL, of its adjoint. In the notation of the papers, where
-    the adjoint is A and A* is the Koopman operator, the columns of L are ψ and those of R are conjugates of ξ: A ψ = λ ψ,
-    A* ξ = λ̄ ξ and ξᵢ* ψⱼ = δᵢⱼ. Each ψ has norm one, and ξ the scale that follows.
+    the adjoint is A and A* is the Koopman operator, the columns of L are ψ and those of R are conjugates of ξ:
+    A ψ = λ ψ, A* ξ = λ̄ ξ and ξᵢ* ψⱼ = δᵢⱼ. Each ψ has norm one, and ξ the scale that follows.
 
     Attributes
     ----------
@@ -81,11 +81,8 @@ class Spectrum:
         lasting = np.abs(values) > ZERO * np.abs(values).max(initial=0.0)
         if not np.iscomplexobj(core) and np.all(values.imag == 0):
             values, vectors = values.real, vectors.real
-        size = len(values)
-        if condition < DEFECTIVE:
-            dual = np.linalg.inv(vectors)
-        else:
-            dual = np.full((size, size), np.nan, dtype=vectors.dtype)  # asking for it is an error
+        # Of a defective operator there is no dual, and asking for it is an error.
+        dual = np.linalg.inv(vectors) if condition < DEFECTIVE else np.full_like(vectors, np.nan)
         values, vectors, dual = values[lasting], vectors[:, lasting], dual[lasting]
         left = operator.factor[: operator.features] @ vectors
         right = (operator.image @ dual.T) / values
@@ -98,8 +95,8 @@ class Spectrum:
         """Refuse to speak of duals that do not exist."""
         if not self.condition < DEFECTIVE:
             raise DefectiveError(
-                f"the operator is defective: its eigenvectors have condition number {self.condition:.1e}, so that modes "
-                "and right eigenfunctions do not exist; predict does not need them. Another lag or rank may help"
+                f"the operator is defective: its eigenvectors have condition number {self.condition:.1e}, so that "
+                "modes and right eigenfunctions do not exist; predict does not need them. Another lag or rank may help"
             )
 
     def modes(self, readout: Array) -> Array:
@@ -149,8 +146,8 @@ def timescales(eigenvalues: Any, lag: float, dt: float = 1.0, *, warn: bool = Tr
         out[decaying] = np.where(logs < -ABOVE_ONE, -lag * dt / np.where(logs == 0, -1.0, logs), np.inf)
     if warn and not decaying.all():
         warnings.warn(
-            f"{int(turning.sum())} complex and {int(negative.sum())} negative eigenvalues have no time scale (NaN): they "
-            "turn or alternate rather than decay",
+            f"{int(turning.sum())} complex and {int(negative.sum())} negative eigenvalues have no time scale "
+            "(NaN): they turn or alternate rather than decay",
             TimescaleWarning,
             stacklevel=2,
         )

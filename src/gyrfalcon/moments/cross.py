@@ -19,8 +19,8 @@ from .whitening import Whitening
 class CrossMoments:
     """Σ w z zᵀ, Σ w z z′ᵀ and Σ w z′ z′ᵀ over pairs of rows x, x′, for whitened features z of the same centers.
 
-    They add up, as `Moments` do. `LagSums` makes those of frames of runs, where x′ comes some frames after x; its z may be
-    longer than z′.
+    They add up, as `Moments` do. `LagSums` makes those of frames of runs, where x′ comes some frames after x; its z
+    may be longer than z′.
 
     Attributes
     ----------

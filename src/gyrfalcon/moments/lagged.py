@@ -97,7 +97,9 @@ class LagSums:
         self._own = regressors is not None  # regressors that are not the features
         few = [False] * len(self.lags) if paired is None else [share < 0.5 for share in paired]
         self._total = (_square(self._width), _square(rank) if self._own else None)
-        self._lagged = [_OneLag(lag, self._width, rank, targets, direct) for lag, direct in zip(self.lags, few, strict=True)]
+        self._lagged = [
+            _OneLag(lag, self._width, rank, targets, direct) for lag, direct in zip(self.lags, few, strict=True)
+        ]
         self._window = _Window.empty(rank, targets, regressors)
 
     def add(self, Z: Array, Y: Array, runs: Array, whole: Array, regressors: Array | None = None) -> None:
@@ -153,8 +155,9 @@ class _Window:
         if len(self.runs) == 0:
             return other
         own = None if self.own is None or other.own is None else np.concatenate([self.own, other.own])
-        parts = ((self.Z, other.Z), (self.Y, other.Y), (self.runs, other.runs), (self.whole, other.whole))
-        return _Window(*(np.concatenate(pair) for pair in parts), own)
+        Z, Y = np.concatenate([self.Z, other.Z]), np.concatenate([self.Y, other.Y])
+        runs, whole = np.concatenate([self.runs, other.runs]), np.concatenate([self.whole, other.whole])
+        return _Window(Z, Y, runs, whole, own)
 
     def last(self, count: int) -> _Window:
         rows = slice(max(0, len(self.runs) - count), None)

@@ -20,8 +20,8 @@ NEGATIVE = -1e-8  # of the largest eigenvalue: below it, the kernel is to blame 
 class SpectralWhitening:
     """The features z = Λ^(-1/2) Uᵀ k(C, x), where U Λ Uᵀ is k(C, C) without its eigenvalues that are only rounding.
 
-    As with `Whitening`, the norm of f = vᵀz is that of v. There is no jitter: what the centers do not carry is left out,
-    so that features can be divided by small moments, or not be penalized at all.
+    As with `Whitening`, the norm of f = vᵀz is that of v. There is no jitter: what the centers do not carry is left
+    out, so that features can be divided by small moments, or not be penalized at all.
 
     Attributes
     ----------
