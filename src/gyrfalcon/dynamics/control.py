@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg import LinAlgError, solve_discrete_are
 
 from gyrfalcon.arrays import Array
 
 from .forecast import Propagator
 from .lift import Lift
 
-NEARLY_ONE = 1 - 1e-6  # a discount that bounds the cost of what inputs cannot reach
+LONGEST = 5000  # steps of Riccati's recursion
+SETTLED = 1e-9  # relative change of the gain in a step
 
 
 def read_inputs(inputs: Any, rows: int, steps: int, width: int) -> Array | None:
@@ -37,25 +36,27 @@ def read_inputs(inputs: Any, rows: int, steps: int, width: int) -> Array | None:
 
 @dataclass(frozen=True)
 class Regulator:
-    """u = -gain · (s(x) - s(target)), the linear quadratic regulator of lifted coordinates s(x) = Wᵀz(x).
+    """u = -gain · (z(x) - z(target)), the linear quadratic regulator of lifted states.
 
     Attributes
     ----------
-    gain : array of shape (p, k)
-    closed_loop : array of shape (k, k)
-        How the coordinates move under the regulator.
-    cost : array of shape (k, k)
+    gain : array of shape (p, r)
+    closed_loop : array of shape (r, r)
+        How the features move under the regulator.
+    cost : array of shape (r, r)
         The matrix of the cost that is still to come.
+    steps : int
+        How many steps of Riccati's recursion were made.
 
     Examples
     --------
     >>> import numpy as np, gyrfalcon as gf
     >>> random = np.random.default_rng(0)
-    >>> U = random.normal(size=(200, 1))
-    >>> X = np.zeros((200, 1))
-    >>> for t in range(199):  # unstable
-    ...     X[t + 1] = 1.1 * X[t] + U[t] if abs(X[t]) < 5 else 0.0
-    >>> model = gf.dynamics.Koopman("krr", kernel="linear", penalty=1e-12).fit(X[:20], inputs=U[:20])
+    >>> U = random.normal(size=(20, 1))
+    >>> X = np.zeros((20, 1))
+    >>> for t in range(19):
+    ...     X[t + 1] = 1.1 * X[t] + U[t]  # unstable
+    >>> model = gf.dynamics.Koopman("krr", kernel="linear", penalty=1e-12).fit(X, inputs=U)
     >>> regulator = model.lqr(np.eye(1), np.eye(1))
     >>> bool(np.abs(regulator.eigenvalues).max() < 1)
     True
@@ -64,53 +65,51 @@ class Regulator:
     """
 
     lift: Lift
-    factor: Array
+    origin: Array
     gain: Array
     closed_loop: Array
     cost: Array
-    origin: Array
+    steps: int
 
     @property
     def eigenvalues(self) -> Array:
-        """Those of the closed loop."""
+        """Those of the closed loop. What inputs cannot move, such as the constant function, keeps its own."""
         return np.asarray(np.linalg.eigvals(self.closed_loop))
 
     def __call__(self, X: Any) -> Array:
         """Inputs for states of shape (n, d), of shape (n, p)."""
         states = np.asarray(X, dtype=np.float64)
-        return np.asarray(-(self.lift(states) @ self.factor - self.origin) @ self.gain.T)
+        return np.asarray(-(self.lift(states) - self.origin) @ self.gain.T)
 
 
-def regulator(
-    propagator: Propagator, project: Callable[[Array, float], Array], Q: Any, R: Any, target: Any, discount: float
-) -> Regulator:
-    """The regulator of s = Wᵀz, whose motion is s′ = Mᵀs + Wᵤᵀu, with costs of the state that s stands for."""
+def regulator(propagator: Propagator, Q: Any, R: Any, target: Any, penalty: float) -> Regulator:
+    """The regulator of z′ = Ĝᵀz + Hᵀu, with costs of the state, which is Cᵀz by ridge regression at the centers.
+
+    Riccati's recursion is followed until the gain settles. Unlike the equation, it does not ask that inputs reach
+    everything: features such as the constant function stay where they are whatever the inputs do.
+    """
     operator, lift = propagator.operator, propagator.lift
     d, p = lift.centers.shape[1], propagator.n_inputs
     Q, R = _weights(Q, d, "Q", definite=False), _weights(R, p, "R", definite=True)
-    if not 0 < discount <= 1:
-        raise ValueError(f"discount must lie in (0, 1], got {discount!r}")
     rest = np.zeros(d) if target is None else np.asarray(target, dtype=np.float64)
     if rest.shape != (d,):
         raise ValueError(f"target must have shape {(d,)}, got {rest.shape}")
-    # Features span the coordinates: z follows from s as the operator's image of the step before, so that the state is
-    # read from s by the least squares that turns s into z.
-    factor = operator.factor[: operator.features]
-    states = project(lift.centers.astype(np.float64), 0.0)
-    C = np.linalg.lstsq(factor, states, rcond=None)[0].T
-    A, B = operator.core.T, operator.factor[operator.features :].T
-    best: LinAlgError | None = None
-    for rate in dict.fromkeys((discount, min(discount, NEARLY_ONE), min(discount, NEARLY_ONE**100))):
-        root = np.sqrt(rate)
-        try:
-            cost = solve_discrete_are(root * A, root * B, C.T @ Q @ C, R)
-        except LinAlgError as error:
-            best = error
-            continue
-        gain = np.linalg.solve(R + rate * B.T @ cost @ B, rate * B.T @ cost @ A)
-        return Regulator(lift, factor, gain, A - B @ gain, cost, lift(rest[None])[0] @ factor)
+    A, B = operator.matrix().T, operator.input_matrix(p).T
+    C = lift.whitening.project(lift.centers.astype(np.float64), penalty)
+    stage = C @ Q @ C.T
+    cost, gain = stage, np.zeros((p, len(A)))
+    for step in range(1, LONGEST + 1):
+        pushed = B.T @ cost
+        before, gain = gain, np.linalg.solve(R + pushed @ B, pushed @ A)
+        closed = A - B @ gain
+        cost = stage + gain.T @ R @ gain + closed.T @ cost @ closed
+        if not np.isfinite(cost).all():
+            break
+        if np.abs(gain - before).max() <= SETTLED * np.abs(gain).max():
+            return Regulator(lift, lift(rest[None])[0], gain, closed, cost, step)
     raise ValueError(
-        f"no regulator exists ({best}): the inputs do not reach what has to be kept small, or use a discount"
+        "Q and R: the gain does not settle, since the inputs do not reach what has to be kept small; fit with a larger "
+        "penalty or a smaller rank, or weigh fewer variables"
     )
 
 

@@ -158,15 +158,21 @@ class Score(float):
         return Score.of, (self.errors,)
 
 
-def forecast_errors(propagator: Propagator, runs: Runs, steps: Sequence[int], lag: int) -> ForecastErrors:
-    """Errors of forecasts from every frame of runs to the frames so many steps of the lag later, in one pass."""
+def forecast_errors(
+    propagator: Propagator, runs: Runs, steps: Sequence[int], lag: int, chosen: Array | None = None
+) -> ForecastErrors:
+    """Errors of forecasts from every frame of runs to the frames so many steps of the lag later, in one pass.
+
+    `chosen` says for each run whether it counts; frames of the others are not looked at.
+    """
+    chosen = np.ones(len(runs), dtype=bool) if chosen is None else chosen
     totals = {step: _Totals(runs.n_features) for step in steps}
     later = propagator.readouts(propagator.operator.readout, steps)
-    for window, first in _windows(propagator, runs, max(steps) * lag):
+    for window, first in _windows(propagator, runs, chosen, max(steps) * lag):
         for step, total in totals.items():
             j = np.arange(max(first, step * lag), len(window.runs))
             i = j - step * lag
-            used = window.runs[i] == window.runs[j]
+            used = (window.runs[i] == window.runs[j]) & chosen[window.runs[i]]
             for between in range(step + 1):
                 used &= window.whole[i + between * lag]
             i, j = i[used], j[used]
@@ -204,10 +210,12 @@ class _Window:
         )
 
 
-def _windows(propagator: Propagator, runs: Runs, reach: int) -> Iterator[tuple[_Window, int]]:
+def _windows(propagator: Propagator, runs: Runs, chosen: Array, reach: int) -> Iterator[tuple[_Window, int]]:
     """Frames with their coordinates, preceded by those before them as far as the reach; and where new ones begin."""
     kept: _Window | None = None
     for block in runs.blocks(propagator.lift.block_rows):
+        if not chosen[block.runs].any():
+            continue
         s = propagator.begin(propagator.lift.block(block.states), block.inputs)
         fresh = _Window(s, block.states.astype(np.float64, copy=False), block.inputs, block.runs, block.whole)
         window = fresh if kept is None else kept.joined(fresh)

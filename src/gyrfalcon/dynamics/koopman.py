@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-import numbers
 import warnings
 from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from gyrfalcon.arrays import Array, as_matrix, as_numpy
-from gyrfalcon.centers import select
-from gyrfalcon.estimators.length_scale import resolve_kernels
 from gyrfalcon.kernels import Kernel
-from gyrfalcon.moments import CrossMoments, LaggedMoments, SpectralWhitening, Sums
+from gyrfalcon.moments import LaggedMoments
 from gyrfalcon.persistence import Savable, State
 
-from . import control
+from . import choices, control, files
 from .forecast import ForecastErrors, Propagator, Score, forecast_errors, read_steps
 from .gather import gather
-from .lift import Lift, check_input_form
-from .operator import METHODS, Operator, solve
-from .runs import Runs, RunWarning
+from .lift import Lift
+from .operator import Operator, solve
+from .runs import Runs, RunWarning, as_run
 from .spectrum import Spectrum, timescales
-
-DEFAULT_RANK = 10
-AUTO_PENALTY = 1e-6  # of E ‖z‖²
-SAMPLED, SAMPLED_PER_CENTER = 20_000, 20  # frames that the length scale and the centers are chosen from, at least
 
 
 class RankWarning(UserWarning):
@@ -166,7 +158,7 @@ class Koopman(Savable, BaseEstimator):  # type: ignore[misc]
         inputs : sequence of arrays of shape (frames, p), one array, or names of columns of a file, optional
             What acted on the system, one row for each frame: that of x acts until x′.
         """
-        self._check()
+        choices.check(self)
         return self._learn(Runs.of(X, trajectory=trajectory, inputs=inputs), int(self.lag), reset=True)
 
     def partial_fit(self, X: Any, y: Any = None, *, trajectory: Any = None, inputs: Any = None) -> Self:
@@ -177,7 +169,7 @@ class Koopman(Savable, BaseEstimator):  # type: ignore[misc]
         X, y, trajectory, inputs
             As for `fit`.
         """
-        self._check()
+        choices.check(self)
         runs = Runs.of(X, trajectory=trajectory, inputs=inputs)
         return self._learn(runs, int(self.lag), reset=not hasattr(self, "moments_"))
 
@@ -189,8 +181,8 @@ class Koopman(Savable, BaseEstimator):  # type: ignore[misc]
         X, Y : array of shape (n, d)
         inputs : array of shape (n, p), optional
         """
-        self._check()
-        before, after = as_numpy(as_matrix_or_nan(X, "X")), as_numpy(as_matrix_or_nan(Y, "Y"))
+        choices.check(self)
+        before, after = as_run(X, "X"), as_run(Y, "Y")
         if before.shape != after.shape:
             raise ValueError(f"X has shape {before.shape} but Y has {after.shape}: give one row of Y for each of X")
         frames = np.stack([before, after], 1).reshape(-1, before.shape[1])
@@ -206,7 +198,7 @@ class Koopman(Savable, BaseEstimator):  # type: ignore[misc]
     def _learn(self, runs: Runs, lag: int, *, reset: bool) -> Self:
         runs.check(lag)
         if reset:
-            kernel, lift = self._begin(runs)
+            kernel, lift = choices.choose(self, runs)
         else:
             kernel, lift = self.kernel_, self._lift
             expected = (self.n_features_in_, self.n_inputs_)
@@ -222,52 +214,16 @@ class Koopman(Savable, BaseEstimator):  # type: ignore[misc]
             warnings.warn(
                 f"{lost:,} of {runs.pairs(lag):,} pairs hold NaN or infinity and are left out", RunWarning, stacklevel=3
             )
-        self._set(kernel, lift, found if reset else self.moments_ + found, (runs.n_features, runs.n_inputs))
-        return self
+        return self.adopt(kernel, lift, found if reset else self.moments_ + found, (runs.n_features, runs.n_inputs))
 
-    def _set(self, kernel: Kernel, lift: Lift, moments: LaggedMoments, widths: tuple[int, int]) -> None:
+    def adopt(self, kernel: Kernel, lift: Lift, moments: LaggedMoments, widths: tuple[int, int]) -> Self:
+        """Become the model of moments that were made elsewhere, with these numbers of features and inputs."""
         self.kernel_, self._lift, self.moments_ = kernel, lift, moments
         self.n_features_in_, self.n_inputs_ = widths
-        self.penalty_ = self._penalty(moments)
+        self.penalty_ = choices.penalty(self, moments)
         self._operator: Operator | None = None
         self._spectrum: Spectrum | None = None
-
-    def _begin(self, runs: Runs) -> tuple[Kernel, Lift]:
-        """The kernel and the features, chosen from a sample of the frames."""
-        random = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
-        sample = runs.sample(max(SAMPLED, SAMPLED_PER_CENTER * int(self.n_centers)), random)
-        kernel = resolve_kernels(self.kernel, self.length_scale, sample, None, random)[0]
-        centers = select(
-            self.centers, kernel, sample, int(self.n_centers), random=random, memory_budget=self.memory_budget
-        )
-        lift = Lift(kernel, np.asarray(centers), memory_budget=self.memory_budget)
-        if lift.rank == 0:
-            raise ValueError(
-                f"kernel: {kernel!r} is zero at all centers, so that there is nothing to learn: choose another"
-            )
-        return kernel, lift
-
-    def _penalty(self, moments: LaggedMoments) -> float:
-        if self.penalty != "auto":
-            return float(self.penalty)
-        rank = moments.cross.between.shape[1]
-        size = float(moments.cross.before.diagonal()[:rank].sum()) / moments.cross.weight
-        return 0.0 if self.method == "pcr" else AUTO_PENALTY * size
-
-    def _check(self) -> None:
-        """Refuse parameters that no data could make sense of."""
-        if self.method not in METHODS:
-            raise ValueError(f"method must be 'rrr', 'pcr' or 'krr', got {self.method!r}")
-        for name in ("n_centers", "lag") if self.rank is None else ("n_centers", "lag", "rank"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
-                raise ValueError(f"{name} must be a positive whole number, got {value!r}")
-        if self.method == "krr" and self.rank is not None:
-            raise ValueError(f"rank={self.rank} does not go with method='krr', which has no rank: leave it out")
-        number = isinstance(self.penalty, numbers.Real) and not isinstance(self.penalty, bool)
-        if self.penalty != "auto" and (not number or not 0 <= self.penalty < np.inf):
-            raise ValueError(f"penalty must be 'auto' or a number that is not negative, got {self.penalty!r}")
-        check_input_form(self.input_form)
+        return self
 
     # The operator.
 
@@ -276,8 +232,8 @@ class Koopman(Savable, BaseEstimator):  # type: ignore[misc]
         """Ĝ = W Wᵀ B."""
         check_is_fitted(self, "moments_")
         if self._operator is None:
-            rank = None if self.method == "krr" else DEFAULT_RANK if self.rank is None else int(self.rank)
-            self._operator = solve(self.moments_, self.method, rank, self.penalty_, self.n_inputs_)
+            rank, method = choices.rank(self), str(self.method)
+            self._operator = solve(self.moments_, method, rank, self.penalty_, self.n_inputs_)
             if self.rank is not None and self._operator.rank < self.rank:
                 warnings.warn(
                     f"rank={self.rank} is more than the {self.moments_.count:,} pairs and {len(self.centers_):,} "
@@ -416,25 +372,24 @@ class Koopman(Savable, BaseEstimator):  # type: ignore[misc]
         """
         return Score.of(self.errors(X, steps, trajectory=trajectory, inputs=inputs))
 
-    def lqr(self, Q: Any, R: Any, *, target: Any = None, discount: float = 1.0) -> control.Regulator:
+    def lqr(self, Q: Any, R: Any, *, target: Any = None) -> control.Regulator:
         """The linear quadratic regulator of the lifted state; see `gyrfalcon.dynamics.Regulator`.
 
-        It minimizes Σ discountᵗ (eᵀQe + uᵀRu), where e is the state less the target, for the affine form of inputs.
+        It minimizes Σₜ eₜᵀQeₜ + uₜᵀRuₜ, where e is the state less the target, for the affine form of inputs.
 
         Parameters
         ----------
         Q : array of shape (d, d)
         R : array of shape (p, p)
         target : array of shape (d,), optional
-            Where the system should rest, with no input; the origin if not given.
-        discount : float
+            Where the system should rest, and does so without inputs; the origin if not given.
         """
         check_is_fitted(self, "moments_")
         if self.n_inputs_ == 0:
             raise ValueError("lqr needs a model with inputs: fit(runs, inputs=...)")
         if self.input_form != "affine":
             raise ValueError(f"lqr needs input_form='affine', got {self.input_form!r}")
-        return control.regulator(self._propagator(), self._lift.whitening.project, Q, R, target, discount)
+        return control.regulator(self._propagator(), Q, R, target, self.penalty_)
 
     def _propagator(self) -> Propagator:
         return Propagator(self._lift, self.operator_, self.n_inputs_, self.input_form)
@@ -465,59 +420,16 @@ class Koopman(Savable, BaseEstimator):  # type: ignore[misc]
 
     def _state(self) -> State:
         check_is_fitted(self, "moments_")
-        moments = self.moments_
-        values = {
-            "kernel": self.kernel_.to_dict(),
-            "widths": [self.n_features_in_, self.n_inputs_],
-            "count": moments.count,
-            "weight": moments.cross.weight,
-        }
-        whitening, sums = self._lift.whitening, moments.sums
-        arrays = {
-            "centers": self.centers_,
-            "whitening.vectors": whitening.vectors,
-            "whitening.values": whitening.values,
-            "before": moments.cross.before,
-            "between": moments.cross.between,
-            "after": moments.cross.after,
-            "sums.features": sums.features,
-            "sums.cross": sums.cross,
-            "sums.targets": sums.targets,
-            "sums.squares": sums.squares,
-            "change": moments.change,
-        }
-        return values, arrays
+        values, arrays = files.pack(self.moments_)
+        values |= {"kernel": self.kernel_.to_dict(), "widths": [self.n_features_in_, self.n_inputs_]}
+        return values, arrays | {"centers": self.centers_}
 
     def _set_state(self, values: dict[str, Any], arrays: dict[str, Array]) -> None:
-        self._check()
-        kernel = Kernel.from_dict(values["kernel"])
+        choices.check(self)
         d, p = (int(width) for width in values["widths"])
-        whitening = SpectralWhitening(np.asfortranarray(arrays["whitening.vectors"]), arrays["whitening.values"])
-        weight, count = float(values["weight"]), int(values["count"])
-        cross = CrossMoments(whitening, arrays["before"], arrays["between"], arrays["after"], weight, count)
-        sums = Sums(weight, *(arrays[f"sums.{name}"] for name in ("features", "cross", "targets", "squares")))
-        centers, r, q = arrays["centers"], whitening.rank, len(cross.before)
-        shapes = {
-            "centers": (whitening.size, d),
-            "whitening.vectors": (whitening.size, r),
-            "before": (q, q),
-            "between": (q, r),
-            "after": (r, r),
-            "sums.features": (q, 1),
-            "sums.cross": (q, d),
-            "sums.targets": (d,),
-            "sums.squares": (d,),
-            "change": (d,),
-        }
-        if any(arrays[name].shape != shape for name, shape in shapes.items()) or not 0 < count <= weight:
+        moments, whitening = files.unpack(values, arrays, d)
+        if arrays["centers"].shape != (whitening.size, d):
             raise ValueError("the centers and the moments do not fit together")
-        lift = Lift(kernel, centers, memory_budget=self.memory_budget, whitening=whitening)
-        self._set(kernel, lift, LaggedMoments(cross, sums, arrays["change"]), (d, p))
-
-
-def as_matrix_or_nan(value: Any, name: str) -> Array:
-    """A matrix of numbers, whose rows may hold NaN."""
-    array = as_numpy(value)
-    if array.ndim != 2 or array.dtype.kind not in "biuf":
-        raise ValueError(f"{name} must be an array of numbers of shape (n, d), got shape {array.shape}")
-    return array
+        kernel = Kernel.from_dict(values["kernel"])
+        lift = Lift(kernel, arrays["centers"], memory_budget=self.memory_budget, whitening=whitening)
+        self.adopt(kernel, lift, moments, (d, p))

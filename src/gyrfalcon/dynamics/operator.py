@@ -47,6 +47,10 @@ class Operator:
         """M = Wᵀ B W, of shape (k, k): it has the eigenvalues of Ĝ that are not zero, and Ĝᵗ W = W Mᵗ."""
         return np.asarray(self.image.T @ self.factor[: self.features])
 
+    def leading(self, rank: int) -> Operator:
+        """The operator of a smaller rank, for "pcr" and "rrr", whose columns of W come by importance."""
+        return Operator(self.factor[:, :rank], self.image[:, :rank], self.readout[:rank])
+
     def matrix(self) -> Array:
         """Ĝ, of shape (r, r)."""
         return np.asarray(self.factor[: self.features] @ self.image.T)

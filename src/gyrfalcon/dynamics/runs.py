@@ -95,8 +95,8 @@ class Runs:
         if isinstance(runs, str | os.PathLike | Source | Table) or hasattr(runs, "__dask_graph__"):
             return _of_file(runs, trajectory, inputs)
         if not isinstance(runs, list | tuple):
-            array = _as_run(runs, "runs")
-            beside = None if inputs is None else _as_run(inputs, "inputs")
+            array = as_run(runs, "runs")
+            beside = None if inputs is None else as_run(inputs, "inputs")
             lengths = _lengths(_labels(trajectory, len(array)))
             edges = np.cumsum(lengths)[:-1]
             return cls._in_memory(np.split(array, edges), None if beside is None else np.split(beside, edges))
@@ -106,8 +106,8 @@ class Runs:
             )
         if inputs is not None and (not isinstance(inputs, list | tuple) or len(inputs) != len(runs)):
             raise ValueError(f"inputs must be a list of {len(runs)} arrays, one for each run")
-        arrays = [_as_run(run, f"run {place}") for place, run in enumerate(runs)]
-        added = None if inputs is None else [_as_run(u, f"inputs of run {place}") for place, u in enumerate(inputs)]
+        arrays = [as_run(run, f"run {place}") for place, run in enumerate(runs)]
+        added = None if inputs is None else [as_run(u, f"inputs of run {place}") for place, u in enumerate(inputs)]
         return cls._in_memory(arrays, added)
 
     @classmethod
@@ -336,7 +336,8 @@ def _check_labels(found: Sequence[Any]) -> None:
         seen.add(label)
 
 
-def _as_run(value: Any, name: str) -> Array:
+def as_run(value: Any, name: str) -> Array:
+    """Frames of one run as an array, NaN or not."""
     array = as_numpy(value)
     if array.ndim == 1 and array.dtype.kind in "biuf":
         raise ValueError(
@@ -347,9 +348,7 @@ def _as_run(value: Any, name: str) -> Array:
     return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
 
 
-def _digest(part: tuple[Array, ...]) -> bytes:
+def _digest(part: tuple[Array, ...]) -> list[bytes]:
     """A key that depends on the numbers alone: runs in this order are as good as shuffled, and always the same."""
-    digest = hashlib.blake2b(digest_size=16)
-    for array in part:
-        digest.update(np.ascontiguousarray(array).data if array.size else b"")
-    return digest.digest()
+    contents = (np.ascontiguousarray(array).data if array.size else b"" for array in part)
+    return [hashlib.blake2b(content, digest_size=16).digest() for content in contents]
