@@ -89,7 +89,10 @@ def test_regulator_holds_a_pendulum_upright():
         runs.append(np.array(x))
         inputs.append(u)
     model = Koopman("krr", n_centers=100, length_scale=3.0, penalty=1e-8, random_state=0).fit(runs, inputs=inputs)
-    regulator = model.lqr(np.diag([10.0, 1.0]), np.eye(1), target=np.zeros(2))
+    with pytest.raises(ValueError, match="give a horizon"):
+        model.lqr(np.diag([10.0, 1.0]), np.eye(1))
+    regulator = model.lqr(np.diag([10.0, 1.0]), np.eye(1), target=np.zeros(2), horizon=20)
+    assert regulator.steps == 20
     x = np.array([[0.5, 0.0], [-0.4, 0.5]])
     free = x.copy()
     for _ in range(200):
@@ -115,6 +118,8 @@ def test_bad_inputs():
         model.lqr(np.eye(2), np.zeros((1, 1)))
     with pytest.raises(ValueError, match="target must have"):
         model.lqr(np.eye(2), np.eye(1), target=np.zeros(3))
+    with pytest.raises(ValueError, match="horizon must be"):
+        model.lqr(np.eye(2), np.eye(1), horizon=0)
     bilinear = Koopman("krr", kernel="linear", input_form="bilinear").fit(X, inputs=U)
     with pytest.raises(ValueError, match="affine"):
         bilinear.lqr(np.eye(2), np.eye(1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator as operators
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,11 +83,11 @@ class Regulator:
         return np.asarray(-(self.lift(states) - self.origin) @ self.gain.T)
 
 
-def regulator(propagator: Propagator, Q: Any, R: Any, target: Any, penalty: float) -> Regulator:
+def regulator(propagator: Propagator, Q: Any, R: Any, target: Any, horizon: int | None, penalty: float) -> Regulator:
     """The regulator of z′ = Ĝᵀz + Hᵀu, with costs of the state, which is Cᵀz by ridge regression at the centers.
 
-    Riccati's recursion is followed until the gain settles. Unlike the equation, it does not ask that inputs reach
-    everything: features such as the constant function stay where they are whatever the inputs do.
+    Riccati's recursion is followed for a horizon, or until the gain settles. Unlike the equation, it does not ask that
+    inputs reach everything: features such as the constant function stay where they are whatever the inputs do.
     """
     operator, lift = propagator.operator, propagator.lift
     d, p = lift.centers.shape[1], propagator.n_inputs
@@ -98,18 +99,20 @@ def regulator(propagator: Propagator, Q: Any, R: Any, target: Any, penalty: floa
     C = lift.whitening.project(lift.centers.astype(np.float64), penalty)
     stage = C @ Q @ C.T
     cost, gain = stage, np.zeros((p, len(A)))
-    for step in range(1, LONGEST + 1):
+    if horizon is not None and operators.index(horizon) < 1:
+        raise ValueError(f"horizon must be a positive number of steps, got {horizon!r}")
+    for step in range(1, (LONGEST if horizon is None else horizon) + 1):
         pushed = B.T @ cost
         before, gain = gain, np.linalg.solve(R + pushed @ B, pushed @ A)
         closed = A - B @ gain
         cost = stage + gain.T @ R @ gain + closed.T @ cost @ closed
         if not np.isfinite(cost).all():
             break
-        if np.abs(gain - before).max() <= SETTLED * np.abs(gain).max():
+        if step == horizon or np.abs(gain - before).max() <= SETTLED * np.abs(gain).max():
             return Regulator(lift, lift(rest[None])[0], gain, closed, cost, step)
     raise ValueError(
-        "Q and R: the gain does not settle, since the inputs do not reach what has to be kept small; fit with a larger "
-        "penalty or a smaller rank, or weigh fewer variables"
+        "horizon=None: the gain does not settle, since some features grow that inputs do not reach, such as squares of "
+        "what is unstable: give a horizon, a number of steps"
     )
 
 

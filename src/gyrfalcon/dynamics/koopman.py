@@ -372,10 +372,13 @@ class Koopman(Savable, BaseEstimator):  # type: ignore[misc]
         """
         return Score.of(self.errors(X, steps, trajectory=trajectory, inputs=inputs))
 
-    def lqr(self, Q: Any, R: Any, *, target: Any = None) -> control.Regulator:
+    def lqr(self, Q: Any, R: Any, *, target: Any = None, horizon: int | None = None) -> control.Regulator:
         """The linear quadratic regulator of the lifted state; see `gyrfalcon.dynamics.Regulator`.
 
         It minimizes Σₜ eₜᵀQeₜ + uₜᵀRuₜ, where e is the state less the target, for the affine form of inputs.
+
+        Of a system that is unstable without inputs, powers of what is unstable are features that grow whatever the
+        inputs do. With a horizon the regulator looks so many steps ahead at every moment, and these do not matter.
 
         Parameters
         ----------
@@ -383,13 +386,15 @@ class Koopman(Savable, BaseEstimator):  # type: ignore[misc]
         R : array of shape (p, p)
         target : array of shape (d,), optional
             Where the system should rest, and does so without inputs; the origin if not given.
+        horizon : int, optional
+            How many steps ahead costs count; all of them if not given.
         """
         check_is_fitted(self, "moments_")
         if self.n_inputs_ == 0:
             raise ValueError("lqr needs a model with inputs: fit(runs, inputs=...)")
         if self.input_form != "affine":
             raise ValueError(f"lqr needs input_form='affine', got {self.input_form!r}")
-        return control.regulator(self._propagator(), Q, R, target, self.penalty_)
+        return control.regulator(self._propagator(), Q, R, target, horizon, self.penalty_)
 
     def _propagator(self) -> Propagator:
         return Propagator(self._lift, self.operator_, self.n_inputs_, self.input_form)
