@@ -48,6 +48,11 @@ def reproduce(evidence: Evidence, command: str | None) -> Section:
         "Centers": f"{rows_of(estimator.centers_):,}" if hasattr(estimator, "centers_") else "–",
         "Parameters": ", ".join(f"{name}={value!r}" for name, value in estimator.get_params(deep=False).items()),
     }
+    return reproduction(command, fitted)
+
+
+def reproduction(command: str, fitted: dict[str, str]) -> Section:
+    """What makes the model again, what it is, and with what it was made."""
     versions = ", ".join(f"{name} {metadata.version(name)}" for name in LIBRARIES)
     made = {
         "Versions": f"gyrfalcon {__version__}, Python {platform.python_version()}, {versions}",
