@@ -88,11 +88,15 @@ def test_regulator_holds_a_pendulum_upright():
             x.append(step(x[-1], u[t, 0]))
         runs.append(np.array(x))
         inputs.append(u)
-    model = Koopman("krr", n_centers=100, length_scale=3.0, penalty=1e-8, random_state=0).fit(runs, inputs=inputs)
-    with pytest.raises(ValueError, match="give a horizon"):
-        model.lqr(np.diag([10.0, 1.0]), np.eye(1))
-    regulator = model.lqr(np.diag([10.0, 1.0]), np.eye(1), target=np.zeros(2), horizon=20)
-    assert regulator.steps == 20
+    options = {"n_centers": 100, "penalty": 1e-8, "random_state": 0}
+    full = Koopman("krr", length_scale=3.0, **options).fit(runs, inputs=inputs)
+    costs = np.diag([10.0, 1.0]), np.eye(1)
+    with pytest.raises(ValueError, match="smaller rank, or give a horizon"):
+        full.lqr(*costs)
+    assert full.lqr(*costs, horizon=7).steps == 7
+    model = Koopman("rrr", length_scale=6.0, rank=3, **options).fit(runs, inputs=inputs)
+    regulator = model.lqr(*costs, target=np.zeros(2))
+    assert np.abs(regulator.eigenvalues).max() < 1.001
     x = np.array([[0.5, 0.0], [-0.4, 0.5]])
     free = x.copy()
     for _ in range(200):

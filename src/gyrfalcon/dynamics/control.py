@@ -15,6 +15,8 @@ from .lift import Lift
 
 LONGEST = 5000  # steps of Riccati's recursion
 SETTLED = 1e-9  # relative change of the gain in a step
+LARGEST = 1e100  # a cost at which the recursion ends: it has no bound
+STABLE = 1.001  # a modulus up to which features count as kept small: that of the constant function is one
 
 
 def read_inputs(inputs: Any, rows: int, steps: int, width: int) -> Array | None:
@@ -98,22 +100,26 @@ def regulator(propagator: Propagator, Q: Any, R: Any, target: Any, horizon: int 
     A, B = operator.matrix().T, operator.input_matrix(p).T
     C = lift.whitening.project(lift.centers.astype(np.float64), penalty)
     stage = C @ Q @ C.T
-    cost, gain = stage, np.zeros((p, len(A)))
+    cost, gain, closed = stage, np.zeros((p, len(A))), A
     if horizon is not None and operators.index(horizon) < 1:
         raise ValueError(f"horizon must be a positive number of steps, got {horizon!r}")
-    for step in range(1, (LONGEST if horizon is None else horizon) + 1):
+    step, settled = 0, False
+    while not settled and step < (LONGEST if horizon is None else horizon):
         pushed = B.T @ cost
         before, gain = gain, np.linalg.solve(R + pushed @ B, pushed @ A)
         closed = A - B @ gain
         cost = stage + gain.T @ R @ gain + closed.T @ cost @ closed
-        if not np.isfinite(cost).all():
+        settled = bool(np.abs(gain - before).max() <= SETTLED * np.abs(gain).max())
+        if np.abs(cost).max() > LARGEST:
             break
-        if step == horizon or np.abs(gain - before).max() <= SETTLED * np.abs(gain).max():
-            return Regulator(lift, lift(rest[None])[0], gain, closed, cost, step)
-    raise ValueError(
-        "horizon=None: the gain does not settle, since some features grow that inputs do not reach, such as squares of "
-        "what is unstable: give a horizon, a number of steps"
-    )
+        step += 1
+    found = Regulator(lift, lift(rest[None])[0], gain, closed, cost, step)
+    if horizon is None and (not settled or np.abs(found.eigenvalues).max() > STABLE):
+        raise ValueError(
+            "horizon=None: no gain keeps all features small, since some grow that inputs do not reach, such as squares "
+            "of what is unstable: fit with a smaller rank, or give a horizon, a number of steps"
+        )
+    return found
 
 
 def _weights(value: Any, size: int, name: str, *, definite: bool) -> Array:
