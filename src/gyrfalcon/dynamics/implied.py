@@ -78,6 +78,14 @@ class ImpliedTimescales:
         The longest first, without that of the stationary function.
     samples : array of shape (bootstrap, lags, count)
         The same for runs that were drawn with replacement.
+
+    Examples
+    --------
+    >>> import numpy as np, gyrfalcon as gf
+    >>> x = np.random.default_rng(0).normal(size=(10, 200, 1)).cumsum(1)
+    >>> found = gf.dynamics.implied_timescales(list(x), [1, 5], count=2, bootstrap=5, random_state=0)
+    >>> found.timescales.shape, found.samples.shape, found.band()[0].shape
+    ((2, 2), (5, 2, 2), (2, 2))
     """
 
     lags: Array

@@ -63,6 +63,15 @@ class Spectrum:
         What turns a readout of the operator into modes.
     condition : float
         The condition number of the eigenvectors: large for operators that are nearly defective.
+
+    Examples
+    --------
+    >>> import numpy as np, gyrfalcon as gf
+    >>> t = 0.1 * np.arange(300)
+    >>> model = gf.dynamics.Koopman(n_centers=30, rank=5, random_state=0).fit(np.stack([np.cos(t), np.sin(t)], 1))
+    >>> spectrum = model.spectrum_
+    >>> np.allclose(spectrum.left_coordinates.T @ spectrum.right_coordinates, np.eye(5), atol=1e-6)
+    True
     """
 
     values: Array

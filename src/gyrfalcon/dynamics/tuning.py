@@ -61,6 +61,14 @@ class KoopmanSearch:
         The error of those who say that nothing changes, in the same units.
     horizons : tuple of int
         In frames.
+
+    Examples
+    --------
+    >>> import numpy as np, gyrfalcon as gf
+    >>> x = np.sin(0.1 * np.arange(200))[:, None] + np.arange(200)[:, None] / 100
+    >>> search = gf.dynamics.tune(gf.dynamics.Koopman("krr", n_centers=20), x, multiples=[1.0], penalties=[1e-6, 1e-3])
+    >>> len(search.candidates), search.best.error < search.persistence
+    (2, True)
     """
 
     model: Koopman

@@ -28,6 +28,14 @@ class LaggedMoments:
         Of regressors of the earlier frame and targets of the later one.
     change : array of shape (t,)
         Σ (y′ - y)², the error of those who predict that nothing changes.
+
+    Examples
+    --------
+    >>> import numpy as np, gyrfalcon as gf
+    >>> model = gf.dynamics.Koopman(n_centers=10, rank=2, random_state=0).fit(np.sin(np.arange(50.0))[:, None])
+    >>> moments = model.moments_
+    >>> moments.count, (moments + moments - moments).count, moments.sums.targets.shape
+    (49, 49, (1,))
     """
 
     cross: CrossMoments
