@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 from gyrfalcon.centers import select
 from gyrfalcon.estimators.length_scale import resolve_kernels
 from gyrfalcon.kernels import Kernel
+from gyrfalcon.kernels.explicit import refuse_explicit
 from gyrfalcon.moments import LaggedMoments
 
 from .lift import Lift, check_input_form
@@ -45,6 +46,8 @@ def choose(model: Koopman, runs: Runs) -> tuple[Kernel, Lift]:
     """The kernel and the features, chosen from a sample of the frames."""
     random = np.random.default_rng(check_random_state(model.random_state).randint(2**31))
     sample = runs.sample(max(SAMPLED, SAMPLED_PER_CENTER * int(model.n_centers)), random)
+    if isinstance(model.kernel, Kernel):
+        refuse_explicit(model.kernel, "Koopman cannot fit it")
     kernel = resolve_kernels(model.kernel, model.length_scale, sample, None, random)[0]
     budget = model.memory_budget
     centers = select(model.centers, kernel, sample, int(model.n_centers), random=random, memory_budget=budget)
