@@ -65,7 +65,8 @@ class KoopmanSearch:
     Examples
     --------
     >>> import numpy as np, gyrfalcon as gf
-    >>> x = np.sin(0.1 * np.arange(200))[:, None] + np.arange(200)[:, None] / 100
+    >>> t = 0.1 * np.arange(400)
+    >>> x = np.stack([np.cos(t), np.sin(t)], 1)
     >>> search = gf.dynamics.tune(gf.dynamics.Koopman("krr", n_centers=20), x, multiples=[1.0], penalties=[1e-6, 1e-3])
     >>> len(search.candidates), search.best.error < search.persistence
     (2, True)
