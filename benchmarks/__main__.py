@@ -17,6 +17,7 @@ from . import (
     gradient,
     gram,
     inverse_dynamics,
+    koopman,
     machine,
     mapped_pair,
     memory,
@@ -99,6 +100,8 @@ def main() -> None:
             random_features.run(arguments.quick)
         case "inverse_dynamics":
             inverse_dynamics.run(arguments.quick)
+        case "koopman":
+            koopman.run(arguments.quick)
         case "online":
             online.run(arguments.quick)
         case "picture":
@@ -164,6 +167,11 @@ def _parser() -> argparse.ArgumentParser:
         "random_features", parents=[quick], help="random features: products beside PyTorch, ridge beside scikit-learn"
     )
     commands.add_parser("inverse_dynamics", parents=[quick], help=f"torques of simulated and real arms; {data}")
+    commands.add_parser(
+        "koopman",
+        parents=[quick],
+        help=f"spectra that are known, forecasts, beside kooplearn and deeptime ($GYRFALCON_KOOPMAN_PEERS); {data}",
+    )
     commands.add_parser(
         "online",
         parents=[quick],

@@ -161,7 +161,7 @@ def _payload() -> dict[str, Any]:
     return {"share": share, "mass_before": float(before), "mass_after": float(model.parameters_[place])}
 
 
-def _load(name: str) -> dict[str, Array] | None:
+def load_frames(name: str) -> dict[str, Array] | None:
     path = Path(os.environ.get("GYRFALCON_DATA", ""), name, "data.npz")
     if not path.exists():
         print(f"\n{name}: left out, it is not in $GYRFALCON_DATA")
@@ -213,7 +213,7 @@ def _real(name: str, X: Array, Y: Array, groups: Array, count: int, asked: float
 
 
 def _schunk(quick: bool) -> dict[str, float]:
-    data = _load("schunk")
+    data = load_frames("schunk")
     if data is None:
         return {}
     runs = data["traj"]
@@ -224,7 +224,7 @@ def _schunk(quick: bool) -> dict[str, float]:
 
 
 def _sarcos(quick: bool) -> dict[str, float]:
-    data = _load("sarcos_test")
+    data = load_frames("sarcos_test")
     if data is None:
         return {}
     X, Y = data["X"], data["Y"] if "Y" in data else data["y"]

@@ -96,6 +96,22 @@ def test_nulls_name_the_row_and_the_column(tmp_path, kind):
         data.open(path, target="gap")
 
 
+def test_missing_values_are_kept_where_they_are_asked_for(tmp_path):
+    values = np.array([[1.0, 2.0], [np.nan, 3.0], [4.0, np.inf]])
+    np.save(tmp_path / "points.npy", values)
+    columns = {"a": pa.array([1.0, None, 4.0]), "b": pa.array([2, 3, None]), "c": pa.array([True, None, False])}
+    parquet.write_table(pa.table(columns), tmp_path / "points.parquet")
+    kept = data.open(tmp_path / "points.npy", missing="keep", dtype=np.float64).X
+    np.testing.assert_array_equal(kept.to_array(), values)
+    np.testing.assert_array_equal(kept.take([2, 1]), values[[2, 1]])
+    nulls = data.open(tmp_path / "points.parquet", missing="keep", dtype=np.float64).X.to_array()
+    np.testing.assert_array_equal(nulls, [[1, 2, 1], [np.nan, 3, np.nan], [4, np.nan, 0]])
+    with pytest.raises(ValueError, match="row 1, column 0 is nan"):
+        data.open(tmp_path / "points.npy").X.to_array()
+    with pytest.raises(ValueError, match="missing must be"):
+        data.open(tmp_path / "points.npy", missing="drop")
+
+
 @pytest.mark.parametrize("kind", ["parquet", "feather"])
 def test_every_type_of_number(tmp_path, kind):
     values = np.arange(5)

@@ -87,7 +87,7 @@ def _rows(
 ) -> tuple[Any, Any, Any]:
     """Features and targets of a table, and what learns from them."""
     if isinstance(model, gf.TableModel):
-        table = read_table(data, delimiter=delimiter, features=names)
+        table = model.read_table(data, delimiter=delimiter)
         rows, y = model.truth(table)
         return model.features(rows_of(table, rows)), y, model.estimator_.partial_fit
     if is_large(data):

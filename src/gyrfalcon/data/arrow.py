@@ -126,14 +126,14 @@ class ArrowSource(Source):
 
     def _values(self, column: Any, name: str, first: int) -> Array:
         """A column of a batch as an array of numbers or strings."""
-        if column.null_count:
+        if column.null_count and not (self.keeps_missing and self._is_number(column.type)):
             row = first + int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
             raise ValueError(f"{self.where}: row {row}, column {name!r} holds no value: drop or impute such rows first")
         types, kind = self._pa.types, column.type
         if self._is_number(kind):
             if types.is_dictionary(kind):
                 column = column.dictionary_decode()
-            if types.is_decimal(column.type):
+            if types.is_decimal(column.type) or (column.null_count and types.is_boolean(column.type)):
                 column = column.cast(self._pa.float64())
             return np.asarray(column.to_numpy(zero_copy_only=False))
         encoded = column if types.is_dictionary(kind) else column.dictionary_encode()

@@ -59,6 +59,7 @@ class Source(ABC):
         self.shape = shape
         self.dtype = _checked_dtype(dtype)
         self.names: tuple[str, ...] | None = None if names is None else tuple(names)
+        self.keeps_missing = False  # whether NaN and infinity are handed on
         self._window: tuple[int, Array] | None = None
         self._kept: tuple[Array, Array] | None = None
 
@@ -224,7 +225,7 @@ class Source(ABC):
         return np.empty((rows, self.shape[1]), dtype=self.dtype)
 
     def _check(self, start: int, chunk: Array) -> None:
-        if np.isfinite(chunk).all():
+        if self.keeps_missing or np.isfinite(chunk).all():
             return
         row, column = np.argwhere(~np.isfinite(chunk))[0]
         name = f"column {self.names[column]!r}" if self.names else f"column {column}"

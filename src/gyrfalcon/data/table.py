@@ -50,6 +50,7 @@ def open(
     drop: Sequence[Any] = (),
     dtype: Any = np.float32,
     cache: str | os.PathLike[str] | None = None,
+    missing: str = "error",
 ) -> Table:
     """Open a file, an array on disk, a Dask collection or a collection of chunks, however large.
 
@@ -76,6 +77,9 @@ def open(
         Of features, weights and those targets that are not whole numbers or text.
     cache : path, optional
         The folder for the Parquet file that a CSV file is converted to; its own if not given.
+    missing : "error" or "keep"
+        What NaN and infinity among the features are: an error when they are read, or left for the reader to see.
+        Workers of a Dask cluster always take them for errors.
 
     Examples
     --------
@@ -89,7 +93,10 @@ def open(
     """
     outputs = [] if target is None else [target] if isinstance(target, str | int) else list(target)
     without = [*outputs, *([] if weight is None else [weight])]
+    if missing not in ("error", "keep"):
+        raise ValueError(f"missing must be 'error' or 'keep', got {missing!r}")
     source = _source(data, features, [*without, *drop], dtype, cache)
+    source.keeps_missing = missing == "keep" or source.keeps_missing
     if len(source) == 0:
         raise ValueError(f"{source.where} has no rows")
     if source.shape[1] == 0:

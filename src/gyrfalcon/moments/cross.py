@@ -11,19 +11,22 @@ from gyrfalcon.arrays import Array, as_numpy
 from gyrfalcon.matrix import KernelMatrix
 
 from .moments import block_rows
+from .spectral import SpectralWhitening
 from .whitening import Whitening
 
 
 @dataclass(frozen=True)
 class CrossMoments:
-    """Σ w z zᵀ, Σ w z z′ᵀ and Σ w z′ z′ᵀ over pairs of rows x, x′, for features z = T⁻ᵀk(C, x) of the same centers.
+    """Σ w z zᵀ, Σ w z z′ᵀ and Σ w z′ z′ᵀ over pairs of rows x, x′, for whitened features z of the same centers.
 
-    They add up, as `Moments` do.
+    They add up, as `Moments` do. `LagSums` makes those of frames of runs, where x′ comes some frames after x; its z
+    may be longer than z′.
 
     Attributes
     ----------
-    whitening : Whitening
-    before, between, after : arrays of shape (m, m)
+    whitening : Whitening or SpectralWhitening
+    before, between, after : arrays of shape (r, r)
+        For r features: m for m centers, or fewer.
     weight : float
         Σ w.
     count : int
@@ -39,7 +42,7 @@ class CrossMoments:
     (199, (10, 10))
     """
 
-    whitening: Whitening
+    whitening: Whitening | SpectralWhitening
     before: Array
     between: Array
     after: Array
@@ -48,7 +51,12 @@ class CrossMoments:
 
     @classmethod
     def of(
-        cls, K: KernelMatrix, K_next: KernelMatrix, weights: Any = None, *, whitening: Whitening | None = None
+        cls,
+        K: KernelMatrix,
+        K_next: KernelMatrix,
+        weights: Any = None,
+        *,
+        whitening: Whitening | SpectralWhitening | None = None,
     ) -> CrossMoments:
         """Those of the rows of two matrices with the same kernel and centers, in one pass over both.
 
@@ -56,15 +64,15 @@ class CrossMoments:
         ----------
         K, K_next : KernelMatrix of shape (n, m)
         weights : array or tensor of shape (n,), optional
-        whitening : Whitening, optional
+        whitening : Whitening or SpectralWhitening, optional
             Of the same centers, if it is known already.
         """
         if K.shape != K_next.shape or K.kernel != K_next.kernel or not K.shares_centers(K_next):
             raise ValueError(f"K and K_next must have the same kernel, shape and centers, got {K!r} and {K_next!r}")
-        n, m = K.shape
+        n = K.shape[0]
         whitening = Whitening.of(K) if whitening is None else whitening
         w = np.ones(n) if weights is None else as_numpy(weights, np.float64).reshape(n)
-        before, between, after = (np.zeros((m, m)) for _ in range(3))
+        before, between, after = (np.zeros((whitening.rank, whitening.rank)) for _ in range(3))
         step = block_rows(K, matrices=2)
         for start in range(0, n, step):
             rows = slice(start, min(n, start + step))
@@ -76,13 +84,19 @@ class CrossMoments:
         return cls(whitening, before, between, after, float(w.sum()), n)
 
     def __add__(self, other: CrossMoments) -> CrossMoments:
+        return self._combined(other, 1)
+
+    def __sub__(self, other: CrossMoments) -> CrossMoments:
+        return self._combined(other, -1)
+
+    def _combined(self, other: CrossMoments, sign: int) -> CrossMoments:
         if not self.whitening.same_as(other.whitening):
-            raise ValueError("moments of other centers cannot be added: make them with the same")
+            raise ValueError("moments of other centers cannot be combined: make them with the same")
         return replace(
             self,
-            before=self.before + other.before,
-            between=self.between + other.between,
-            after=self.after + other.after,
-            weight=self.weight + other.weight,
-            count=self.count + other.count,
+            before=self.before + sign * other.before,
+            between=self.between + sign * other.between,
+            after=self.after + sign * other.after,
+            weight=self.weight + sign * other.weight,
+            count=self.count + sign * other.count,
         )

@@ -98,8 +98,15 @@ class Whitening:
             return torch.eye(self.size, dtype=torch.float64, device=device)
         return torch.from_numpy(self.T.T).tril().to(device)
 
-    def same_as(self, other: Whitening) -> bool:
+    @property
+    def rank(self) -> int:
+        """The number of features, which is m."""
+        return self.size
+
+    def same_as(self, other: object) -> bool:
         """Whether the features are the same: equal triangles, whatever is below their diagonals."""
+        if not isinstance(other, Whitening):
+            return False
         if self.T is other.T:
             return self.size == other.size
         if self.T is None or other.T is None or self.size != other.size:

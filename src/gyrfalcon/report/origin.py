@@ -51,6 +51,11 @@ def reproduce(evidence: Evidence, command: str | None) -> Section:
     leaves = getattr(estimator, "partition_", None)
     if leaves is not None:
         fitted["Leaves"] = f"{leaves.n_leaves:,} of at most {estimator.partition.leaf_rows:,} rows, solved exactly"
+    return reproduction(command, fitted)
+
+
+def reproduction(command: str, fitted: dict[str, str]) -> Section:
+    """What makes the model again, what it is, and with what it was made."""
     versions = ", ".join(f"{name} {metadata.version(name)}" for name in LIBRARIES)
     made = {
         "Versions": f"gyrfalcon {__version__}, Python {platform.python_version()}, {versions}",

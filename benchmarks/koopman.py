@@ -1,0 +1,391 @@
+"""Koopman operators: spectra that are known, Lorenz's attractor, a molecule, a race car, and peers.
+
+Real frames come from the folder in $GYRFALCON_DATA. Peers run in an environment of their own, whose Python is named in
+$GYRFALCON_KOOPMAN_PEERS (`python -m venv peers && peers/bin/pip install kooplearn deeptime`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from threadpoolctl import threadpool_limits
+
+import gyrfalcon as gf
+from gyrfalcon.dynamics import Koopman
+
+from . import koopman_figures, machine, process, report
+from .inverse_dynamics import load_frames
+from .koopman_systems import DECAY, PRINZ, lorenz, ornstein_uhlenbeck, prinz
+
+Array = np.ndarray[Any, Any]
+
+PEERS = "GYRFALCON_KOOPMAN_PEERS"
+
+
+def run(quick: bool) -> None:
+    torch.set_num_threads(1)
+    described = machine.describe()
+    print(machine.headline(described))
+    found: dict[str, Any] = {"machine": described}
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore", gf.dynamics.TimescaleWarning)
+        for name, part in (
+            ("truth", _truth),
+            ("lorenz", _lorenz),
+            ("alanine", _alanine),
+            ("f1tenth", _race_car),
+            ("peers", _peers),
+            ("memory", _memory),
+        ):
+            found[name] = part(quick)
+    report.write_json(report.FOLDER / "koopman.json", found)
+
+
+def _verdict(met: bool) -> str:
+    return "met" if met else "MISSED"
+
+
+def _timed(call: Callable[[], Any]) -> tuple[Any, float]:
+    """What a call returns, and its CPU seconds, the least of three."""
+    times = []
+    for _ in range(3):
+        start = time.process_time()
+        found = call()
+        times.append(time.process_time() - start)
+    return found, min(times)
+
+
+# Spectra that are known.
+
+
+def _truth(quick: bool) -> dict[str, Any]:
+    """Errors of eigenvalues after the first, and the largest modulus over seeds and numbers of centers."""
+    seeds = 2 if quick else 5
+    frames = 1001 if quick else 10_001
+    process_errors, wells_errors = [], []
+    for seed in range(seeds):
+        runs = list(ornstein_uhlenbeck(frames, 10, seed))
+        values = Koopman(n_centers=100, rank=6, random_state=seed).fit(runs).eigenvalues_
+        process_errors.append(np.abs(values[:4] - DECAY ** np.arange(4)))
+        runs = list(prinz(11 if quick else 201, 2000, seed))
+        values = Koopman(length_scale=0.2, n_centers=100, rank=6, random_state=seed).fit(runs).eigenvalues_
+        wells_errors.append(np.abs(values[:4] - PRINZ))
+    one, two = np.max(process_errors, 0), np.max(wells_errors, 0)
+    print(f"\nLargest errors of eigenvalues over {seeds} seeds")
+    print(f"  Ornstein-Uhlenbeck: {_shown(one[1:])} (asked .012 .02 .05) | "
+          f"{_verdict(bool((one[1:] <= [0.012, 0.02, 0.05]).all()))}")  # fmt: skip
+    print(f"  Prinz, four wells:  {_shown(two[1:])} (asked .002 .01 .01) | "
+          f"{_verdict(bool((two[1:] <= [0.002, 0.01, 0.01]).all()))}")  # fmt: skip
+    largest = 0.0
+    runs = list(prinz(101, 50, 99))
+    for seed in range(3 if quick else 20):
+        for m in (50, 100, 300):
+            model = Koopman(length_scale=0.2, n_centers=m, rank=10, random_state=seed).fit(runs)
+            largest = max(largest, float(np.abs(model.eigenvalues_).max()))
+    print(
+        f"  largest modulus over seeds and m = 50, 100, 300: {largest:.5f} (asked 1.002) | {_verdict(largest <= 1.002)}"
+    )
+    return {"ornstein_uhlenbeck": one.tolist(), "prinz": two.tolist(), "largest_modulus": largest}
+
+
+def _shown(values: Array) -> str:
+    return " ".join(f"{value:.4f}" for value in values)
+
+
+# Lorenz 1963.
+
+
+def _lorenz(quick: bool) -> dict[str, Any]:
+    X = lorenz(32_000 if quick else 75_000)
+    found: dict[str, Any] = {"one_step": _one_step(X)}
+    sizes = [1000, 2000] if quick else [1000, 2000, 4000, 10_000]
+    lags = [1, 51, 201] if quick else [1, 21, 51, 101, 151, 201, 251, 301, 351, 396]
+    tests = [X[start : start + 10_000] for start in range(10_000 + 400, len(X) - 10_000 + 1, 10_000)][:5]
+    found["sizes"] = _by_size(X, tests, sizes, seeds=2 if quick else 5)
+    found["tuned"] = _by_penalty(X[: max(sizes) + 40], tests)
+    found["lags"] = _by_lag(X[:10_000], tests, lags)
+    koopman_figures.draw(found["sizes"], found["lags"])
+    return found
+
+
+def _one_step(X: Array) -> dict[str, Any]:
+    """Standardized units, 5,000 frames, rank 25."""
+    train = X[:5001]
+    X = (X - train.mean(0)) / train.std(0)
+    test = X[6000:16_001]
+    still = float(np.sqrt(np.mean(np.square(test[1:] - test[:-1]))))
+    print(f"\nLorenz, one step in standardized units: persistence {still:.4f}")
+    found = {"persistence": still}
+    for m, asked in ((250, 0.0441), (500, 0.0438)):
+        model, seconds = _timed(lambda m=m: _solved(Koopman(n_centers=m, rank=25, random_state=0).fit(X[:5001])))
+        error = float(np.sqrt(np.mean(np.square(model.predict(test[:-1]) - test[1:]))))
+        met = _verdict(error <= asked and seconds <= 0.5)
+        print(f"  RRR, m = {m}: {error:.4f} (asked {asked}) in {seconds:.3f} CPU-s (asked 0.5) | {met}")
+        found[str(m)] = error
+    return found
+
+
+def _solved(model: Koopman) -> Koopman:
+    """The model with its operator, which is made when it is first asked for."""
+    _ = model.operator_
+    return model
+
+
+def _model(method: str, rank: int, lag: int, m: int, seed: int) -> Koopman:
+    rank_of = None if method == "krr" else rank
+    penalty = "auto" if method == "pcr" else 1e-4
+    kernel = gf.kernels.Gaussian(3.5)
+    return Koopman(method, kernel=kernel, n_centers=m, rank=rank_of, penalty=penalty, lag=lag, random_state=seed)
+
+
+def _first_variable(model: Koopman, tests: list[Array]) -> float:
+    """The error of the first variable over its deviation, as a mean over test sets."""
+    lag = model.lag
+    ratios = [
+        np.sqrt(np.mean(np.square(model.predict(test[:-lag])[:, 0] - test[lag:, 0]))) / test[:, 0].std()
+        for test in tests
+    ]
+    return float(np.mean(ratios))
+
+
+def _by_size(X: Array, tests: list[Array], sizes: list[int], seeds: int) -> list[dict[str, Any]]:
+    """Figure 1: r = 25, lag 40, m = 250 beside all frames as centers."""
+    print("\nLorenz, lag 40, rank 25, penalty 1e-4: error of the first variable and CPU-s")
+    found = []
+    for n in sizes:
+        for method in ("pcr", "rrr", "krr"):
+            for exact in (False, True):
+                if exact and n > 2000:
+                    continue
+                errors, seconds = [], []
+                for seed in range(1 if exact else seeds):
+                    start = time.process_time()
+                    model = _solved(_model(method, 25, 40, n if exact else 250, seed).fit(X[: n + 40]))
+                    seconds.append(time.process_time() - start)
+                    errors.append(_first_variable(model, tests))
+                row = {"n": n, "method": method, "exact": exact, "error": float(np.mean(errors))}
+                row |= {"deviation": float(np.std(errors)), "seconds": float(np.median(seconds))}
+                found.append(row)
+                kind, shown = "exact" if exact else "m = 250", f"{row['error']:.3f} ± {row['deviation']:.3f}"
+                print(f"  n = {n:6d} {method} {kind:>8}: {shown} {row['seconds']:7.3f} s")
+    return found
+
+
+def _by_penalty(train: Array, tests: list[Array]) -> dict[str, float]:
+    """The same, with the penalty that forecasts of left-out blocks of the training frames choose."""
+    found = {}
+    for method, asked in (("krr", 0.15), ("rrr", 0.31)):
+        model = _model(method, 25, 40, 250, 0).set_params(random_state=0)
+        ranks = None if method == "krr" else [25]
+        penalties = [1e-7, 1e-6, 1e-5, 1e-4, 1e-3]
+        best = gf.dynamics.tune(model, train, multiples=[1.0], ranks=ranks, penalties=penalties).model.fit(train)
+        found[method] = _first_variable(best, tests)
+        chosen = f"penalty {best.penalty:.0e}, chosen by left-out blocks"
+        print(f"  {method}, {chosen}: {found[method]:.3f} (asked {asked}) | {_verdict(found[method] <= asked)}")
+    return found
+
+
+def _by_lag(train: Array, tests: list[Array], lags: list[int]) -> list[dict[str, Any]]:
+    """Figure 2: r = 50, m = 250, and a model for each lag, all of them from one pass."""
+    print("\nLorenz, rank 50, m = 250, a model for each lag from one pass: error of the first variable")
+    found = []
+    for method in ("pcr", "rrr", "krr"):
+        start = time.process_time()
+        models = gf.dynamics.fit_lags(_model(method, 50, 1, 250, 0), train, lags)
+        errors = [_first_variable(_solved(model), tests) for model in models]
+        found.append({"method": method, "lags": lags, "errors": errors, "seconds": time.process_time() - start})
+        print(
+            f"  {method}: "
+            + " ".join(f"{0.01 * lag:.2f} s {error:.3f}" for lag, error in zip(lags, errors, strict=True))
+        )
+    still = [
+        float(np.mean([np.sqrt(np.mean(np.square(t[lag:, 0] - t[:-lag, 0]))) / t[:, 0].std() for t in tests]))
+        for lag in lags
+    ]
+    print("  persistence: " + " ".join(f"{error:.3f}" for error in still))
+    found.append({"method": "persistence", "lags": lags, "errors": still, "seconds": 0.0})
+    return found
+
+
+# Real frames.
+
+
+def _alanine(quick: bool) -> dict[str, Any]:
+    data = load_frames("alanine")
+    if data is None:
+        return {}
+    lags = [5, 10, 20, 50]
+    start = time.process_time()
+    models = gf.dynamics.fit_lags(Koopman(n_centers=300, rank=10, random_state=0), data["X"].astype(np.float64), lags)
+    scales = [float(model.timescales(count=3)[2]) for model in models]
+    seconds = time.process_time() - start
+    met = all(abs(scale - 20) <= 1.5 for scale in scales[:3])
+    shown = ", ".join(f"{scale:.2f} ps at {lag}" for scale, lag in zip(scales, lags, strict=True))
+    print(f"\nalanine, time scale of ψ: {shown} (asked 20 ± 1.5 at 5, 10, 20) in {seconds:.2f} CPU-s | {_verdict(met)}")
+    return {"lags": lags, "timescales": scales, "seconds": seconds}
+
+
+def _race_car(quick: bool) -> dict[str, Any]:
+    """Every fourth run is test; parameters are tuned on the others."""
+    data = load_frames("f1tenth")
+    if data is None:
+        return {}
+    names = np.unique(data["traj"])
+    X, U = (data[key].astype(np.float64) for key in ("X", "U"))
+    learn = np.isin(data["traj"], [name for place, name in enumerate(names) if place % 4 != 3])
+    X = (X - X[learn].mean(0)) / X[learn].std(0)
+    runs, inputs = ([part[data["traj"] == name] for name in names] for part in (X, U))
+    test = slice(3, None, 4)
+    rest = [place for place in range(len(names)) if place % 4 != 3]
+    train, acts = [runs[place] for place in rest], [inputs[place] for place in rest]
+    steps = [1, 5, 10, 20, 40]
+    start = Koopman("krr", n_centers=200, random_state=0)
+    penalties = [1e-8, 1e-6] if quick else [1e-9, 1e-8, 1e-7, 1e-6, 1e-5]
+    search = gf.dynamics.tune(start, train, inputs=acts, penalties=penalties, horizon=[5, 20], folds=3 if quick else 5)
+    errors = search.model.fit(train, inputs=acts).errors(runs[test], steps, inputs=inputs[test])
+    linear = Koopman("krr", kernel="linear", penalty=1e-10)
+    constant = [np.column_stack([run, np.ones(len(run))]) for run in runs]
+    dmdc = {
+        "DMDc": linear.fit(train, inputs=acts).errors(runs[test], steps, inputs=inputs[test]),
+        "DMDc with a constant": linear.fit([constant[place] for place in rest], inputs=acts).errors(
+            constant[test], steps, inputs=inputs[test]
+        ),
+    }
+    table = {"Koopman, affine": errors.normalized, "persistence": errors.normalized_persistence}
+    table |= {name: found.normalized for name, found in dmdc.items()}
+    print(f"\nf1tenth, errors after {steps} steps of 25 ms, runs that were left out ({search!r})")
+    for name, values in table.items():
+        print(f"  {name:>20}: {_shown(values)}")
+    ours = table.pop("Koopman, affine")
+    met = all((ours[1:] < values[1:]).all() for values in table.values())
+    print(f"  below all others at several steps | {_verdict(met)}")
+    return {"steps": steps, "koopman": ours.tolist()} | {name: values.tolist() for name, values in table.items()}
+
+
+# Peers, and memory.
+
+
+def _problems(quick: bool) -> dict[str, dict[str, Any]]:
+    frames, seeds = (3000, 1) if quick else (20_001, 5)
+    found = {}
+    for seed in range(seeds):
+        common = {"rank": 10, "penalty": 1e-6, "centers": 300}
+        walk = ornstein_uhlenbeck(frames, 1, seed)[0]
+        found[f"Ornstein-Uhlenbeck {seed}"] = {"X": walk, "length_scale": 1.0, "truth": DECAY ** np.arange(4)} | common
+    wells = prinz(frames, seeds, 7)
+    for seed in range(seeds):
+        found[f"Prinz {seed}"] = {"X": wells[seed], "length_scale": 0.2, "truth": PRINZ} | common
+    X = lorenz(frames + 2000)
+    X = (X - X[:frames].mean(0)) / X[:frames].std(0)
+    found["Lorenz"] = {"X": X[:frames], "test": X[frames:], "length_scale": 2.0, "truth": None} | common | {"rank": 25}
+    return found
+
+
+def _peers(quick: bool) -> dict[str, Any]:
+    python = os.environ.get(PEERS)
+    if not python or not Path(python).exists():
+        print(f"\npeers: left out, ${PEERS} does not name a Python that has kooplearn and deeptime")
+        return {}
+    problems = _problems(quick)
+    theirs = _run_peers(python, problems)
+    print(f"\nBeside {theirs['versions']}: n = {len(problems['Lorenz']['X']):,}, m = 300, RRR; deeptime exact on 2,000")
+    print("problem                CPU-s: ours kooplearn deeptime   largest error of λ₀…λ₃: ours kooplearn deeptime")
+    rows = {}
+    for name, problem in problems.items():
+        kernel = gf.kernels.Gaussian(problem["length_scale"])
+        rank, penalty = problem["rank"], problem["penalty"]
+        model, seconds = _timed(
+            lambda X=problem["X"], kernel=kernel, rank=rank, penalty=penalty: _solved(
+                Koopman(kernel=kernel, n_centers=300, rank=rank, penalty=penalty, random_state=0).fit(X)
+            )
+        )
+        row = {"seconds": [seconds, *(theirs[name][peer]["seconds"] for peer in ("kooplearn", "deeptime"))]}
+        if problem["truth"] is not None:
+            spectra = [model.eigenvalues_[:4]]
+            spectra += [np.array(theirs[name][peer]["eigenvalues"]) @ [1, 1j] for peer in ("kooplearn", "deeptime")]
+            row["errors"] = [float(np.abs(values - problem["truth"]).max()) for values in spectra]
+        else:
+            test = problem["test"]
+            row["one_step"] = [float(np.sqrt(np.mean(np.square(model.predict(test[:-1]) - test[1:]))))]
+            row["one_step"].append(theirs[name]["kooplearn"]["error"])
+        rows[name] = row
+        errors = " ".join(f"{error:9.4f}" for error in row.get("errors", []))
+        errors = errors or f"one step: {row['one_step'][0]:.4f} and {row['one_step'][1]:.4f}"
+        print(f"  {name:>20}: " + " ".join(f"{value:9.3f}" for value in row["seconds"]) + f"   {errors}")
+    ratios = [row["seconds"][1] / row["seconds"][0] for row in rows.values()]
+    print(
+        f"  kooplearn's CPU over ours: {min(ratios):.1f} to {max(ratios):.1f} (asked 3) | {_verdict(min(ratios) >= 3)}"
+    )
+    means = {}
+    for system in ("Ornstein-Uhlenbeck", "Prinz"):
+        every = np.array([row["errors"] for name, row in rows.items() if name.startswith(system)])
+        means[system] = every.mean(0).tolist()
+        least = f"ours the smallest in {int((every.argmin(1) == 0).sum())} of {len(every)}"
+        met = means[system][0] <= min(means[system][1:])
+        print(f"  {system}: mean errors {_shown(every.mean(0))}; {least} | {_verdict(met)}")
+    return {"versions": theirs["versions"], "rows": rows, "means": means}
+
+
+def _run_peers(python: str, problems: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    arrays = {
+        f"{name}/{key}": np.asarray(value)
+        for name, problem in problems.items()
+        for key, value in problem.items()
+        if value is not None and key != "truth"
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "problems.npz")
+        np.savez(path, **arrays)
+        threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+        script = Path(__file__).with_name("koopman_peers.py")
+        done = subprocess.run(
+            [python, str(script), str(path)], capture_output=True, text=True, check=True, env=os.environ | threads
+        )
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+def _memory(quick: bool) -> dict[str, Any]:
+    """Frames in a file, read once: what the process grows by."""
+    found = {}
+    print("\nMemory of a fit to a file, m = 100, lags as they come")
+    for rows in (100_000, 1_000_000) if quick else (1_000_000, 10_000_000):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "runs.npy")
+            _write(path, rows)
+            grown, seconds, pairs = process.in_fresh_process(_fit_file, path)
+        found[str(rows)] = {"bytes": grown, "seconds": seconds}
+        print(f"  {rows:>11,} frames: {grown / 2**20:6.0f} MB, {seconds:6.1f} CPU-s, {pairs:,} pairs")
+    grown = [row["bytes"] for row in found.values()]
+    print(f"  ten times the frames: {grown[1] / grown[0]:.2f} times the memory | {_verdict(grown[1] < 1.5 * grown[0])}")
+    return found
+
+
+def _write(path: Path, rows: int) -> None:
+    out = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(rows, 4))  # type: ignore[no-untyped-call]
+    random = np.random.default_rng(0)
+    for start in range(0, rows, 100_000):
+        t = 0.01 * np.arange(start, min(rows, start + 100_000))
+        states = [np.sin(t), np.cos(1.3 * t), np.sin(0.7 * t)]
+        noisy = [state + 0.1 * random.normal(size=len(t)) for state in states]
+        out[start : start + len(t)] = np.stack([*noisy, t // 500], 1)
+    out.flush()
+
+
+def _fit_file(path: Path) -> tuple[int, float, int]:
+    torch.set_num_threads(1)
+    start = time.process_time()
+    settings = Koopman(n_centers=100, rank=10, lag=10, random_state=0, memory_budget=100 << 20)
+    with threadpool_limits(1):
+        model, grown = process.peak_beyond(lambda: settings.fit(path, trajectory=3))
+    return grown, time.process_time() - start, model.n_pairs_
