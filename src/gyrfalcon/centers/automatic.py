@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 
 _LEAST = 1000  # centers, if there are as many rows
+_LEAST_OF_SQUARES = 2000  # of a least-squares fit, as long as a pass over the data is affordable
 _EXACT_ROWS = 5000  # rows up to which all are centers of a least-squares fit: one factorization, and no accuracy lost
 _MOST = 10_000
 _ENTRIES = 3_000_000_000  # of K, that a fit may go through in each pass; 1,000 centers are taken in any case
@@ -11,7 +12,8 @@ _BLOCK_ROWS = 1024  # rows of K that exist at once
 
 
 def automatic_count(n: int, itemsize: int, memory_budget: int, outputs: int = 1, *, exact: bool = True) -> int:
-    """How many centers to choose among n rows: all up to 5,000, then 10 √(n · outputs), at most 10,000 or what fits.
+    """How many centers to choose among n rows: all up to 5,000, then the larger of 2,000 and 10 √(n · outputs), at most
+    10,000 or what fits.
 
     Beyond 400,000 rows the number falls again, down to 1,000, so that a pass over the data stays affordable.
 
@@ -37,7 +39,8 @@ def automatic_count(n: int, itemsize: int, memory_budget: int, outputs: int = 1,
     if exact and n <= _EXACT_ROWS:
         wanted = n
     else:
-        wanted = min(n, max(_LEAST, min(math.isqrt(100 * n * max(1, outputs)), _ENTRIES // max(1, n))), _MOST)
+        useful = max(_LEAST_OF_SQUARES if exact else _LEAST, math.isqrt(100 * n * max(1, outputs)))
+        wanted = min(n, max(_LEAST, min(useful, _ENTRIES // max(1, n))), _MOST)
     square, linear = 8 * _BUFFERS, itemsize * _BLOCK_ROWS
     fitting = (math.sqrt(linear**2 + 4 * square * memory_budget) - linear) / (2 * square)
     return max(1, min(wanted, int(fitting)))

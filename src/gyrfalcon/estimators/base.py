@@ -71,7 +71,7 @@ class KernelEstimator(UpdateMixin, Savable, CallbackSupportMixin, BaseEstimator)
     early_stopping: Any
     warm_start: bool
     tune: Any
-    partition: Any = None
+    partition: Any = "auto"
     updatable: bool = False
     checkpoint: Any
     memory_budget: int | None
@@ -169,7 +169,7 @@ class KernelEstimator(UpdateMixin, Savable, CallbackSupportMixin, BaseEstimator)
         """
         if not isinstance(self.loss, Squared) and self.loss != "squared":
             raise ValueError(f"fit_stream fits the squared loss only, but loss={self.loss!r}")
-        if self.partition is not None:
+        if self.partition not in (None, "auto"):
             raise ValueError(
                 f"partition={self.partition!r} needs all rows at once, but fit_stream keeps none: call fit"
             )
@@ -197,6 +197,7 @@ class KernelEstimator(UpdateMixin, Savable, CallbackSupportMixin, BaseEstimator)
             _number(self.penalty, "penalty", least=0)
         if self.n_centers != "auto" and (not isinstance(self.n_centers, numbers.Integral) or self.n_centers < 1):
             raise ValueError(f"n_centers must be 'auto' or a positive whole number, got {self.n_centers!r}")
+        partition, on_trial = check_partition(self)
         return Settings(
             kernel=self.kernel,
             length_scale=self.length_scale,
@@ -209,7 +210,8 @@ class KernelEstimator(UpdateMixin, Savable, CallbackSupportMixin, BaseEstimator)
             tune=self.tune,
             devices=devices_of(self.device, points),
             verbose=bool(self.verbose),
-            partition=check_partition(self),
+            partition=partition,
+            partition_on_trial=on_trial,
         )
 
     def _check_parameters(self) -> None:
@@ -306,8 +308,13 @@ class KernelEstimator(UpdateMixin, Savable, CallbackSupportMixin, BaseEstimator)
             known_now |= {"record_": Record(solver.name), "_predictor": None, "partition_": None}
             return lambda solution: after_iteration(lambda: known_now | attributes(solution()))
 
+        settings = self._settings(points, beginning.solver_seed)
+        if known is not None and settings.partition_on_trial:  # what an earlier fit has decided
+            settings = dataclasses.replace(
+                settings, partition=None if self.partition_ is None else settings.partition, partition_on_trial=False
+            )
         fitted = fit_function(
-            self._settings(points, beginning.solver_seed),
+            settings,
             points,
             y,
             weights,

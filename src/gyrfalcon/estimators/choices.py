@@ -16,6 +16,7 @@ from gyrfalcon.arrays import AnyPoints, as_kind, torch_dtype
 from gyrfalcon.data import Source
 from gyrfalcon.kernels import Kernel
 from gyrfalcon.losses import Loss, ResidualLoss, Squared
+from gyrfalcon.partition import Partition
 from gyrfalcon.persistence import pack_points, unpack_points
 from gyrfalcon.progress import Bar
 from gyrfalcon.tuning.automatic import Learned, learn
@@ -28,6 +29,7 @@ from gyrfalcon.tuning.settings import read as tuning_settings
 
 from .beginning import Beginning
 from .length_scale import resolve_kernels
+from .trial import Trial, try_partition
 
 if TYPE_CHECKING:
     from .pipeline import Settings
@@ -163,6 +165,12 @@ class Choices:
         itemsize = torch_dtype(points).itemsize
         exact = isinstance(self.loss, Squared)
         return center_rules.automatic_count(self._rows, itemsize, self.budget, outputs, exact=exact)
+
+    def tried_partition(self, partition: Partition, kernel: Kernel, noise: float) -> Trial:
+        """The partition if it errs less than the centers that there would be without."""
+        self.settings = dataclasses.replace(self.settings, partition=None)
+        count, intercept = self._count(), self.settings.fit_intercept
+        return try_partition(partition, kernel, self.data, noise, count, intercept=intercept, memory_budget=self.budget)
 
     def centers(self, kernel: Kernel, penalty: float) -> tuple[AnyPoints, Array | None]:
         """The centers and, if they are all the distinct rows, which of them each row is (-1: it has no weight)."""

@@ -97,7 +97,7 @@ n_features_in_, feature_names_in_
         early_stopping: Any = False,
         warm_start: bool = False,
         tune: Any = "auto",
-        partition: Any = None,
+        partition: Any = "auto",
         updatable: bool = False,
         checkpoint: Any = None,
         memory_budget: int | None = None,

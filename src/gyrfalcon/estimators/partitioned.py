@@ -22,13 +22,16 @@ if TYPE_CHECKING:
 COPIES = 3  # of the rows that a fit holds: those read, the distinct ones, and those of the leaves
 
 
-def check_partition(estimator: KernelEstimator) -> Partition | None:
-    """The partition, if there is one, once it is known to go with the other parameters."""
+def check_partition(estimator: KernelEstimator) -> tuple[Partition | None, bool]:
+    """The partition, if there is one, once it is known to go with the other parameters; whether it is on trial."""
     partition = estimator.partition
+    automatic = isinstance(partition, str) and partition == "auto"
     if partition is None:
-        return None
+        return None, False
+    if automatic:
+        partition = Partition()
     if not isinstance(partition, Partition):
-        raise ValueError(f"partition must be None or a gyrfalcon.Partition, got {partition!r}")
+        raise ValueError(f"partition must be 'auto', None or a gyrfalcon.Partition, got {partition!r}")
     loss = getattr(estimator.loss, "name", estimator.loss)
     refusals = {
         "loss": (loss != "squared", "leaves are solved for the squared loss: take loss='squared'"),
@@ -38,10 +41,13 @@ def check_partition(estimator: KernelEstimator) -> Partition | None:
         "early_stopping": (estimator.early_stopping is not False, "leaves do not iterate: switch it off"),
         "device": (estimator.device not in (None, "cpu"), "leaves are solved in main memory: leave it out"),
     }
+    if automatic:
+        usual = not any(refused for refused, _ in refusals.values()) and estimator.tune == "auto"
+        return (partition, True) if usual and not estimator.updatable else (None, False)
     for name, (refused, remedy) in refusals.items():
         if refused:
             raise ValueError(f"{name}={getattr(estimator, name)!r} does not go with partition={partition!r}: {remedy}")
-    return partition
+    return partition, False
 
 
 def rows_in_memory(points: AnyPoints, budget: int) -> AnyPoints:

@@ -37,7 +37,7 @@ class Settings:
     """What an estimator's parameters say about its fit, checked.
 
     `solver` is a Solver, or None for the one that is expected to be fastest; `penalty` and `n_centers` are numbers or
-    "auto"; `devices` share the rows, if they are not None.
+    "auto"; `devices` share the rows, if they are not None. A partition that is on trial is kept if it errs less.
     """
 
     kernel: Any
@@ -52,6 +52,7 @@ class Settings:
     devices: list[Any] | None
     verbose: bool
     partition: Partition | None = None
+    partition_on_trial: bool = False
 
 
 @dataclass(frozen=True)
@@ -142,8 +143,7 @@ def fit_function(
         A function of the user's, told of each iteration too; True stops.
     """
     Y, loss = targets.encode(y), targets.loss
-    partition = settings.partition
-    if partition is not None:
+    if settings.partition is not None and not settings.partition_on_trial:
         points = rows_in_memory(points, beginning.budget)
     total = float(points.shape[0] if weights is None else weights.sum())
     tuning: Trace | Grid | None = None
@@ -161,10 +161,16 @@ def fit_function(
         unpenalized = settings.solver is not None and not settings.solver.traits.needs_penalty
         if isinstance(settings.penalty, str) and (unpenalized or not loss.smooth):
             penalty = 0.0
+        if settings.partition is not None and settings.partition_on_trial:
+            kept, stage = choices.tried_partition(settings.partition, kernel, penalty * total)
+            settings = choices.settings = dataclasses.replace(settings, partition=kept)
+            if stage is not None and isinstance(tuning, Trace):
+                tuning.stages.append(stage.in_units_of(total))
         if learned.centers is None:
             C, group = choices.centers(kernel, penalty)
         else:
             C = as_kind(learned.centers, points)
+    partition = settings.partition
     problem = _pose(settings, kernel, points, C, Y, weights, group, penalty, targets, beginning.budget)
     if settings.solver is not None:
         solver, reason = settings.solver, ""

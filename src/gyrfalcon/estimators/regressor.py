@@ -76,9 +76,10 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
     tune : "auto", None, str, Objective, Tuning or PenaltyPath
         How what is "auto" is learned; None for not at all, the name of an objective to tune everything by it, "map" to
         learn a linear map of the inputs. On at most 4,500 rows, unless a `Tuning` says otherwise.
-    partition : Partition, optional
+    partition : "auto", None or Partition
         Cut the rows into leaves that are solved exactly, on top of one Nyström model of all of them, instead of taking
-        more centers. For the squared loss and rows that fit memory; see `Partition`.
+        more centers. For the squared loss and rows that fit memory; see `Partition`. "auto" tries it on a region of the
+        rows where there are more than 5,000 and everything else is left open, and keeps it if it errs clearly less.
     updatable : bool
         Whether to keep the moments of the rows, two m × m matrices, so that `partial_fit` can add more rows. For the
         squared loss, which is then solved by factorization of the moments.
@@ -147,7 +148,7 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
         early_stopping: Any = False,
         warm_start: bool = False,
         tune: Any = "auto",
-        partition: Any = None,
+        partition: Any = "auto",
         updatable: bool = False,
         uncertainty: Any = "auto",
         checkpoint: Any = None,

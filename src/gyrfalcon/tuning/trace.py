@@ -79,6 +79,10 @@ class Stage:
     chosen: int
     reason: str
 
+    def in_units_of(self, total_weight: float) -> Stage:
+        """The same with the penalties of a model that is fitted to rows of that weight, in place of noises."""
+        return replace(self, candidates=[replace(c, penalty=c.penalty / total_weight) for c in self.candidates])
+
     def __str__(self) -> str:
         lines = [f"{self.name}: {self.reason} ({self.criterion})"]
         for place, candidate in enumerate(self.candidates):
@@ -129,10 +133,7 @@ class Trace:
         """The same with penalties as a model that is fitted to rows of that weight has them."""
         ratio = self.total_weight / total_weight
         steps = [replace(step, penalty=step.penalty * ratio) for step in self.steps]
-        stages = [
-            replace(stage, candidates=[replace(c, penalty=c.penalty / total_weight) for c in stage.candidates])
-            for stage in self.stages
-        ]
+        stages = [stage.in_units_of(total_weight) for stage in self.stages]
         return replace(self, steps=steps, stages=stages, total_weight=total_weight)
 
     def __str__(self) -> str:
