@@ -78,7 +78,7 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
         learn a linear map of the inputs. On at most 4,500 rows, unless a `Tuning` says otherwise.
     partition : "auto", None or Partition
         Cut the rows into leaves that are solved exactly, on top of one Nyström model of all of them, instead of taking
-        more centers. For the squared loss and rows that fit memory; see `Partition`. "auto" tries it on a region of the
+        more centers. For the squared loss and rows that fit memory; see `Partition`. "auto" tries it on a sample of the
         rows where there are more than 5,000 and everything else is left open, and keeps it if it errs clearly less.
     updatable : bool
         Whether to keep the moments of the rows, two m × m matrices, so that `partial_fit` can add more rows. For the

@@ -1,8 +1,9 @@
-"""Whether a partition errs less than centers do, tried on a part of the rows before a fit."""
+"""Whether a partition errs less than centers do, tried on a sample of the rows before a fit."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -10,26 +11,23 @@ import torch
 from scipy import sparse
 
 from gyrfalcon import centers as center_rules
-from gyrfalcon.arrays import AnyPoints, Array, as_numpy, device_of, torch_dtype
+from gyrfalcon.arrays import Array, as_numpy, device_of, torch_dtype
 from gyrfalcon.centers.rows import take
 from gyrfalcon.data import Points, Source
 from gyrfalcon.kernels import Kernel
 from gyrfalcon.matrix import KernelMatrix
 from gyrfalcon.matrix.predictor import Predictor
 from gyrfalcon.partition import Partition, fit_partition
-from gyrfalcon.partition.coordinates import coordinates_of
-from gyrfalcon.partition.tree import grow
 from gyrfalcon.solvers import LeastSquares, solve
 from gyrfalcon.tuning.rows import Data
 from gyrfalcon.tuning.threads import one_thread_each, threads_to_share
 from gyrfalcon.tuning.trace import Candidate, Stage
 
 MOST_ROWS = 300_000  # beyond, a model that keeps every row is too large to be a default
-REGION_SHARE = 4  # the part of the rows that the trial looks at, as a divisor
-REGION_ROWS = 5000  # at least
-HELD_SHARE, MOST_HELD_ROWS = 0.2, 2000  # of those rows, to judge by
-SEED = 0  # of the region and its centers: the same rows, the same decision
-CLEARLY = 0.98  # of the error with centers alone, below which leaves are worth their memory
+SAMPLED_SHARE = 1 / 3  # of the rows, that a trial fits
+HELD_ROWS = 2000  # at most, of the others, that it judges by
+SEED = 0  # of the sample and its centers: the same rows, the same decision
+CLEARLY = 0.99  # of the error with centers alone, below which leaves are worth their memory
 
 
 class Trial(NamedTuple):
@@ -50,28 +48,28 @@ def try_partition(
     intercept: bool,
     memory_budget: int,
 ) -> Trial:
-    """Fit a region of the rows with leaves, and with as many centers as the fit of all rows would have there.
+    """Fit a sample of the rows with leaves, and with centers alone, all in the same proportion to the rows.
 
-    The region is a part that splits along the leading directions leave together, so that leaves and centers are as
-    dense in it as in the whole.
+    So there are as many leaves as there would be, each with fewer rows, and no more centers to a row.
     """
     rows, points = data.points.shape[0], data.points
     ineligible = isinstance(points, Source) or sparse.issparse(points) or device_of(points).type != "cpu"
     if ineligible or kernel.explicit or rows <= max(n_centers, 2 * partition.leaf_rows) or rows > MOST_ROWS:
         return Trial(None, None)
     random = np.random.default_rng(SEED)
-    region = _region(kernel, points, max(REGION_ROWS, rows // REGION_SHARE), random)
-    held = min(MOST_HELD_ROWS, int(HELD_SHARE * len(region)))
-    share = (len(region) - held) / rows
-    kept, out = (Data(take(points, part), data.Y[part], _at(data.weights, part)) for part in np.split(region, [-held]))
-    few, many = (max(2, math.ceil(share * count)) for count in (partition.centers, n_centers))
-    base, alone = (_nystrom(kernel, kept, count, noise, intercept, random, memory_budget) for count in (few, many))
+    sampled, held = np.split(random.permutation(rows), [int(SAMPLED_SHARE * rows)])
+    kept, out = (_part(data, np.sort(part)) for part in (sampled, held[:HELD_ROWS]))
+    small = replace(partition, leaf_rows=int(SAMPLED_SHARE * partition.leaf_rows), centers=_sampled(partition.centers))
+    base, alone = (
+        _nystrom(kernel, kept, count, noise, intercept, random, memory_budget)
+        for count in (small.centers, _sampled(n_centers))
+    )
     leaves = fit_partition(
         kernel,
         kept.points,
         kept.Y,
         noise,
-        partition,
+        small,
         base=base,
         weights=kept.weights,
         memory_budget=memory_budget,
@@ -83,7 +81,7 @@ def try_partition(
     tried = (f"{n_centers:,} centers", f"{partition.centers:,} centers and leaves of {partition.leaf_rows:,} rows")
     stage = Stage(
         "partition",
-        f"error on {held:,} held-out rows of a region of {len(region):,}, of that of a constant",
+        f"error on {len(out.Y):,} rows of a fit to {len(kept.Y):,}, of that of a constant",
         [Candidate(f"{kernel!r}, {how}", noise, error) for how, error in zip(tried, errors, strict=True)],
         int(local),
         "leaves err clearly less" if local else "leaves do not err clearly less",
@@ -91,12 +89,13 @@ def try_partition(
     return Trial(partition if local else None, stage)
 
 
-def _region(kernel: Kernel, points: AnyPoints, count: int, random: np.random.Generator) -> Array:
-    """About so many rows that lie together, in random order."""
-    coordinates = coordinates_of(kernel, points)
-    _, regions = grow(points, coordinates, Partition(leaf_rows=max(2, count), overlap=0.0))
-    chosen = regions[int(random.integers(len(regions)))]
-    return np.asarray(random.permutation(chosen))
+def _sampled(count: int) -> int:
+    """A number of centers in the proportion of the sample."""
+    return max(1, math.ceil(SAMPLED_SHARE * count))
+
+
+def _part(data: Data, rows: Array) -> Data:
+    return Data(take(data.points, rows), data.Y[rows], None if data.weights is None else data.weights[rows])
 
 
 def _nystrom(
@@ -112,10 +111,6 @@ def _nystrom(
     total = float(len(Y) if data.weights is None else data.weights.sum())
     solution = solve(LeastSquares(K, Y, noise / total, weights, intercept), "direct")
     return Predictor(kernel, C, as_numpy(solution.coefficients), as_numpy(solution.intercept), memory_budget=budget)
-
-
-def _at(weights: Array | None, rows: Array) -> Array | None:
-    return None if weights is None else weights[rows]
 
 
 def _error(data: Data, values: Array) -> float:

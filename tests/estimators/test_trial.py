@@ -1,0 +1,76 @@
+"""Whether a partition is kept is decided by rows held out of a trial."""
+
+import numpy as np
+import pytest
+
+import gyrfalcon as gf
+from gyrfalcon.estimators.trial import try_partition
+from gyrfalcon.tuning.rows import Data
+
+PARTITION = gf.Partition(leaf_rows=150, centers=15)
+
+
+def data(frequency, rows=1500, noise=0.05):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(rows, 1))
+    return X, np.sin(frequency * X) + noise * rng.normal(size=(rows, 1))
+
+
+def tried(frequency, length_scale, **options):
+    X, Y = data(frequency)
+    points = Data(X, Y, options.pop("weights", None))
+    kernel = gf.kernels.Gaussian(length_scale)
+    return try_partition(PARTITION, kernel, points, 1e-2, 40, intercept=True, memory_budget=10**9, **options)
+
+
+def test_leaves_are_kept_where_centers_cannot_follow():
+    partition, stage = tried(400.0, 0.003)
+    assert partition is PARTITION
+    alone, leaves = (candidate.value for candidate in stage.candidates)
+    assert stage.chosen == 1
+    assert leaves < 0.2 * alone
+
+
+def test_centers_are_kept_where_they_err_no_more():
+    partition, stage = tried(4.0, 0.5)
+    assert partition is None
+    assert stage.chosen == 0
+    assert "do not err clearly less" in stage.reason
+
+
+def test_weights_count():
+    """Rows without weight say nothing: what happens there does not matter."""
+    X, Y = data(400.0)
+    Y[X < 0.5] = 0.0
+    weights = np.where(X[:, 0] < 0.5, 1.0, 1e-9)
+    points = Data(X, Y, weights)
+    kernel = gf.kernels.Gaussian(0.003)
+    partition, _ = try_partition(PARTITION, kernel, points, 1e-2, 40, intercept=True, memory_budget=10**9)
+    assert partition is None
+
+
+def test_few_rows_sparse_rows_and_sources_have_no_trial():
+    X, Y = data(4.0, rows=250)
+    kernel = gf.kernels.Gaussian(0.5)
+    found = try_partition(PARTITION, kernel, Data(X, Y, None), 1e-2, 40, intercept=True, memory_budget=10**9)
+    assert found == (None, None)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"loss": "robust"}, {"n_centers": 50}, {"solver": "direct"}, {"updatable": True}, {"tune": None}]
+)
+def test_what_is_set_is_not_tried(settings):
+    X, Y = data(400.0, rows=300)
+    model = gf.KernelRegressor(random_state=0, **settings).fit(X, Y[:, 0])
+    assert model.partition_ is None
+
+
+def test_the_decision_is_in_the_trace_and_a_warm_start_keeps_it(monkeypatch):
+    monkeypatch.setattr("gyrfalcon.estimators.base.check_partition", lambda _: (PARTITION, True))
+    monkeypatch.setattr("gyrfalcon.centers.automatic_count", lambda *_, **__: 40)
+    X, Y = data(400.0)
+    model = gf.KernelRegressor("gaussian", length_scale=0.003, warm_start=True, random_state=0).fit(X, Y[:, 0])
+    assert model.tuning_.stages[-1].name == "partition"
+    assert model.partition_ is not None
+    assert np.mean((model.predict(X) - Y[:, 0]) ** 2) < 0.1
+    assert model.fit(X, Y[:, 0]).partition_ is not None
