@@ -11,6 +11,7 @@ from . import (
     checkpoints,
     choice,
     dask_cluster,
+    defaults,
     demo,
     feature_learning,
     gaussian_processes,
@@ -74,6 +75,8 @@ def main() -> None:
             tuning_step.run()
         case "tabular":
             tabular.run(arguments.quick)
+        case "defaults":
+            defaults.run(arguments.quick)
         case "partition":
             partition.run(arguments.quick)
         case "paths":
@@ -153,6 +156,9 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("gpytorch", parents=[quick], help=f"a tuned model beside GPyTorch's SGPR and SVGP; {data}")
     commands.add_parser("tuning_step", help="memory and time of one step of tuning on half a million rows")
     commands.add_parser("tabular", parents=[quick], help="estimators as they come beside gradient boosting")
+    commands.add_parser(
+        "defaults", parents=[quick], help=f"alternatives of automatic tuning on development tables; {data}"
+    )
     commands.add_parser(
         "partition", parents=[quick], help=f"exact leaves beside more centers, and which settings are best; {data}"
     )

@@ -12,7 +12,7 @@ from gyrfalcon.data import Source
 from gyrfalcon.kernels import Kernel
 from gyrfalcon.matrix.predictor import Predictor
 from gyrfalcon.partition import LocalFunction, Partition, fit_partition
-from gyrfalcon.tuning.threads import one_thread_each, threads_to_share
+from gyrfalcon.threads import one_thread_each, threads_to_share
 
 from .targets import Coefficients, Targets
 

@@ -19,8 +19,8 @@ from gyrfalcon.matrix import KernelMatrix
 from gyrfalcon.matrix.predictor import Predictor
 from gyrfalcon.partition import Partition, fit_partition
 from gyrfalcon.solvers import LeastSquares, solve
+from gyrfalcon.threads import one_thread_each, threads_to_share
 from gyrfalcon.tuning.rows import Data
-from gyrfalcon.tuning.threads import one_thread_each, threads_to_share
 from gyrfalcon.tuning.trace import Candidate, Stage
 
 MOST_ROWS = 300_000  # beyond, a model that keeps every row is too large to be a default

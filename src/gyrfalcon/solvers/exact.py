@@ -16,11 +16,13 @@ from gyrfalcon.linalg.square import Square
 from gyrfalcon.linalg.triangles import SingularError
 from gyrfalcon.matrix import KernelMatrix
 from gyrfalcon.moments.whitening import not_positive
+from gyrfalcon.threads import one_thread_each
 
 from .problem import LeastSquares
 from .solution import Record, Solution
 from .solver import Run, Solver, State, Traits
 
+ONE_THREAD_ROWS = 3000  # below, a factorization takes a fifth of a second, and threads may take longer to meet
 MATRICES = 2  # of n × n numbers that a solve in memory holds: √W K √W, and its copy that is factored
 
 
@@ -50,6 +52,10 @@ class ExactState(State):
         return self._factored[1]
 
     def _in_memory(self, ridge: float) -> PositiveSystem:
+        small = self.K.shape[0] <= ONE_THREAD_ROWS
+        return one_thread_each(self._factor)(ridge) if small else self._factor(ridge)
+
+    def _factor(self, ridge: float) -> PositiveSystem:
         if self._scaled is None:
             self._scaled = self.K.between_centers()
             if self.weights is not None:

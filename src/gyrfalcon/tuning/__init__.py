@@ -20,7 +20,7 @@ from .objectives import (
 from .parameters import Parameters
 from .path import Grid, PenaltyPath, cross_validate
 from .plots import plot_path, plot_relevance, plot_trace, relevance
-from .settings import Tuning
+from .settings import Recipe, Tuning
 from .stochastic import Stochastic
 from .trace import Candidate, Stage, Step, Trace
 from .tuner import Tuned, tune
@@ -43,6 +43,7 @@ __all__ = [
     "Parameters",
     "PenaltyPath",
     "Proposed",
+    "Recipe",
     "Stage",
     "Statistics",
     "Step",

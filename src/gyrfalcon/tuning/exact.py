@@ -21,11 +21,11 @@ from gyrfalcon.arrays import to_tensor
 from gyrfalcon.matrix.engine import add_up
 from gyrfalcon.moments import Whitening
 from gyrfalcon.solvers import LeastSquares
+from gyrfalcon.threads import one_thread_each, take_one_thread, threads_to_share
 
 from . import full
 from .objectives.base import Array, Criterion, Evaluation, Gradient, Statistics, evaluation
 from .pull import Pull, cholesky_backward
-from .threads import one_thread_each, take_one_thread, threads_to_share
 
 R = TypeVar("R")
 

@@ -16,10 +16,10 @@ from torch import Tensor
 
 from gyrfalcon.arrays import Array, to_tensor
 from gyrfalcon.solvers import LeastSquares
+from gyrfalcon.threads import one_thread_each
 
 from .objectives.base import Criterion, Evaluation, Gradient, Statistics, evaluation
 from .pull import Pull, cholesky
-from .threads import one_thread_each
 
 
 def applies(problem: LeastSquares) -> bool:

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from gyrfalcon.solvers import LeastSquares
+from gyrfalcon.threads import one_thread_each
 
 from .exact import Pass, factor
 from .parameters import rescaled
-from .threads import one_thread_each
 
 Array = np.ndarray[Any, Any]
 

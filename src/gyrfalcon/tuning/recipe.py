@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from scipy import sparse
@@ -11,6 +11,7 @@ from scipy import sparse
 from gyrfalcon.arrays import AnyPoints, Array, as_numpy
 from gyrfalcon.kernels import Kernel
 from gyrfalcon.solvers import LeastSquares
+from gyrfalcon.threads import one_thread_each
 
 from .judging import Judge, Judged
 from .objectives import KFold, Objective
@@ -18,74 +19,16 @@ from .optimizers import FAILURES
 from .parameters import length_scales
 from .reweighting import reweighted
 from .rows import Data, noise_of
+from .settings import Recipe
 from .stages import Run
 from .tuner import Tuned
 
-
-@dataclass(frozen=True)
-class Recipe:
-    """The settings of automatic tuning, chosen by `python -m benchmarks defaults` on development tables.
-
-    Parameters
-    ----------
-    screening_rows, screening_steps : int
-        The rows on which every kernel is tried, with a common factor of its length scales, and the steps for each.
-    finalists : int
-        The kernels whose length scales are then tuned feature by feature.
-    search_rows, search_steps : int
-        The rows and steps for that. Every row is a center.
-    few_rows, folds_of_few : int
-        Cross-validation is what is minimized, with so many folds up to so many rows and with two beyond.
-    rows_per_scale : int
-        With fewer rows for each feature, gradients do not move single length scales.
-    shrinkage : float
-        The price of moving the logarithm of a length scale by one, as a part of the error, times the rows searched on.
-    judging_rows, fitted_rows : int
-        The rows that are held out to choose by, and the most rows that are fitted to predict them.
-    judging_share : float
-        The largest share of all rows to hold out. If fewer than `least_judging_rows` would be, folds of all rows are
-        used instead, of which tuning has seen some.
-    least_judging_rows : int
-    least_rows : int
-        With fewer rows, only a common factor of the length scales is tuned.
-    optimism : float
-        Errors of folds are raised by this times the number of features over that of rows for length scales from the
-        fitted function, and by twice that for those from the error: tuning has seen these rows.
-    learned : float
-        If the screened kernel leaves more than this share of the variance unexplained, length scales are tuned from
-        where screening began: it may have led to a function that is constant.
-    tie : float
-        Errors that differ by less than this part of themselves are called equal, and the simpler kernel is taken.
-    noise_factors : tuple of floats
-        The noise is chosen once more by the rows held out, among these multiples of what was found.
-    """
-
-    screening_rows: int = 400
-    screening_steps: int = 8
-    finalists: int = 2
-    search_rows: int = 700
-    search_steps: int = 15
-    few_rows: int = 300
-    folds_of_few: int = 4
-    rows_per_scale: int = 5
-    shrinkage: float = 8.0
-    judging_rows: int = 1200
-    fitted_rows: int = 800
-    judging_share: float = 1 / 3
-    least_judging_rows: int = 300
-    least_rows: int = 40
-    optimism: float = 0.5
-    learned: float = 0.9
-    tie: float = 0.01
-    noise_factors: tuple[float, ...] = (0.4, 1.0, 2.5)
-
-
-RECIPE = Recipe()
 SPLIT_SEED = 0  # of the order in which rows are screened, searched and held out: the same rows, the same result
 COMMON, FUNCTION, ERROR = range(3)
 STEPS = ("one factor for all features", "gradients of the fitted function", "gradients of the error")
 
 
+@one_thread_each
 def search(
     kernels: Sequence[Kernel],
     data: Data,
@@ -94,7 +37,6 @@ def search(
     memory_budget: int,
     *,
     per_feature: bool | None = None,
-    recipe: Recipe = RECIPE,
 ) -> tuple[Tuned, float]:
     """The best kernel and noise for some rows, as a tuned problem on few of them, and the noise.
 
@@ -103,7 +45,7 @@ def search(
     of these are judged on rows held out, or by folds of few; of kernels that err alike the simplest is taken.
     `per_feature` says whether single length scales are tuned, None leaves it to the rows.
     """
-    n = data.points.shape[0]
+    n, recipe = data.points.shape[0], run.settings.recipe
     run = replace(run, objective=_objective(n, recipe), entries=recipe.search_rows**2, moves_centers=False)
     last = COMMON if per_feature is False or n < recipe.least_rows else ERROR
     return _Search(kernels, data, noise, run, memory_budget, recipe, last, forced=per_feature is True).result()

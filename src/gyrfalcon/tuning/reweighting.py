@@ -8,10 +8,10 @@ import torch
 from gyrfalcon.arrays import Array, as_numpy
 from gyrfalcon.kernels import Kernel
 from gyrfalcon.solvers import LeastSquares
+from gyrfalcon.threads import one_thread_each
 
 from .full import coefficients
 from .parameters import length_scales
-from .threads import one_thread_each
 
 GRADIENT_ROWS = 300  # at which gradients are taken, of the first rows
 GRADIENT_OUTPUTS = 4  # random combinations of the outputs that stand for all of them, if there are more

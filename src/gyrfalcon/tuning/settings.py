@@ -11,17 +11,80 @@ from .path import PenaltyPath
 
 
 @dataclass(frozen=True)
+class Recipe:
+    """The settings of automatic tuning, a field of `Tuning`, chosen by `python -m benchmarks defaults`.
+
+    Parameters
+    ----------
+    screening_rows, screening_steps : int
+        The rows on which every kernel is tried, with a common factor of its length scales, and the steps for each.
+    finalists : int
+        The kernels whose length scales are then tuned feature by feature.
+    search_rows, search_steps : int
+        The rows and steps for that. Every row is a center.
+    few_rows, folds_of_few : int
+        Cross-validation is what is minimized, with so many folds up to so many rows and with two beyond.
+    rows_per_scale : int
+        With fewer rows for each feature, gradients do not move single length scales.
+    shrinkage : float
+        The price of moving the logarithm of a length scale by one, as a part of the error, times the rows searched on.
+    judging_rows, fitted_rows : int
+        The rows that are held out to choose by, and the most rows that are fitted to predict them.
+    judging_share : float
+        The largest share of all rows to hold out. If fewer than `least_judging_rows` would be, folds of all rows are
+        used instead, of which tuning has seen some.
+    least_judging_rows : int
+    least_rows : int
+        With fewer rows, only a common factor of the length scales is tuned.
+    optimism : float
+        Errors of folds are raised by this times the number of features over that of rows for length scales from the
+        fitted function, and by twice that for those from the error: tuning has seen these rows.
+    learned : float
+        If the screened kernel leaves more than this share of the variance unexplained, length scales are tuned from
+        where screening began: it may have led to a function that is constant.
+    tie : float
+        Errors that differ by less than this part of themselves are called equal, and the simpler kernel is taken.
+    noise_factors : tuple of floats
+        The noise is chosen once more by the rows held out, among these multiples of what was found.
+
+    Examples
+    --------
+    >>> import gyrfalcon as gf
+    >>> recipe = gf.tuning.Recipe(finalists=3, search_rows=1000)
+    >>> model = gf.KernelRegressor(tune=gf.tuning.Tuning(recipe=recipe))
+    """
+
+    screening_rows: int = 400
+    screening_steps: int = 8
+    finalists: int = 2
+    search_rows: int = 700
+    search_steps: int = 15
+    few_rows: int = 300
+    folds_of_few: int = 4
+    rows_per_scale: int = 5
+    shrinkage: float = 8.0
+    judging_rows: int = 1200
+    fitted_rows: int = 800
+    judging_share: float = 1 / 3
+    least_judging_rows: int = 300
+    least_rows: int = 40
+    optimism: float = 0.5
+    learned: float = 0.9
+    tie: float = 0.01
+    noise_factors: tuple[float, ...] = (0.4, 1.0, 2.5)
+
+
+@dataclass(frozen=True)
 class Tuning:
     """What an estimator's `tune` may be, besides the name of an objective.
 
     Parameters
     ----------
     objective : "auto", str or Objective
-        "auto" is the evidence of a Gaussian process up to 500 rows; of more, generalized cross-validation with few
-        centers, then leave-one-out on few rows that are all centers; the better of the two, its noise and a common
-        factor of its length scales by rows held out of 4,500.
+        "auto" follows the `recipe`: cross-validation on a few hundred rows that are all centers, judged by rows held
+        out.
     per_feature : "auto" or bool
-        Whether each feature gets a length scale of its own; "auto" where there are 30 rows for each.
+        Whether each feature gets a length scale of its own; "auto" where rows held out say so.
     feature_map : bool
         Whether to learn a linear map of the inputs instead, from the average outer product of the gradients of the
         fitted function: directions that matter, which length scales cannot say.
@@ -30,7 +93,7 @@ class Tuning:
     centers : bool
         Whether to tune the centers too, which then are those of the model.
     rows : "auto" or int
-        How many rows are looked at, chosen at random; "auto" is 3,000 at most, and 4,500 to judge by.
+        How many rows are looked at, chosen at random; "auto" is 3,000 at most.
     n_centers : "auto" or int
         How many centers are used while tuning; "auto" is a tenth of the rows, and every row if there are 500 or fewer.
     optimizer : "lbfgs" or "adam"
@@ -45,6 +108,8 @@ class Tuning:
         Of Adam.
     probes : int
         Of the stochastic method.
+    recipe : Recipe
+        Of the automatic objective.
 
     Examples
     --------
@@ -67,6 +132,7 @@ class Tuning:
     learning_rate: float = 0.05
     patience: int = 10
     probes: int = 20
+    recipe: Recipe = Recipe()
 
     def __post_init__(self) -> None:
         if not isinstance(self.objective, Objective) and self.objective not in ("auto", *OBJECTIVES):

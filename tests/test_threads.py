@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
-from gyrfalcon.tuning.threads import one_thread_each, threads_to_share
+from gyrfalcon.threads import one_thread_each, threads_to_share
 
 
 @pytest.fixture(autouse=True)

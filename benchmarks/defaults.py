@@ -1,0 +1,199 @@
+"""How the defaults of automatic tuning were chosen: alternatives of its recipe, ranked beside gradient boosting.
+
+Errors are those of rows held out of the training rows, of the tables that are for choosing constants, from the folder
+in $GYRFALCON_DATA, and of synthetic families. Test rows of no table are looked at.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.metrics import log_loss
+
+import gyrfalcon as gf
+from gyrfalcon.tuning import Recipe
+
+from . import machine, report
+
+Array = np.ndarray[Any, Any]
+
+REGRESSION = ("uci_airfoil", "uci_concrete", "uci_energy", "uci_gas", "uci_sml", "uci_skillcraft")
+CLASSIFICATION = ("fault", "waveform", "spambase", "landsat", "campaign")
+SYNTHETIC_ROWS, KEPT = 3000, 0.75
+SPLITS = 2
+QUICK = ("friedman", "steps of two classes")
+ALTERNATIVES: dict[str, Recipe] = {
+    "as it is": Recipe(),
+    "no steps for single features": replace(Recipe(), least_rows=10**9),
+    "one kernel goes on": replace(Recipe(), finalists=1),
+    "three kernels go on": replace(Recipe(), finalists=3),
+    "half the price of a move": replace(Recipe(), shrinkage=4.0),
+    "twice the price of a move": replace(Recipe(), shrinkage=16.0),
+    "no price": replace(Recipe(), shrinkage=0.0),
+    "fewer rows": replace(Recipe(), search_rows=400, fitted_rows=500),
+    "more rows": replace(Recipe(), search_rows=1200, fitted_rows=1500),
+    "twice the steps": replace(Recipe(), search_steps=30),
+    "the noise as found": replace(Recipe(), noise_factors=(1.0,)),
+}
+
+
+class Split(NamedTuple):
+    X: Array
+    y: Array
+    X_held: Array
+    y_held: Array
+    classes: bool
+
+
+@dataclass(frozen=True)
+class Score:
+    """The root of the mean squared error over the deviation, or the rate of errors; CPU seconds of the fit."""
+
+    error: float
+    seconds: float
+    log_loss: float | None = None
+
+
+def run(quick: bool) -> None:
+    described = machine.describe()
+    print(
+        machine.headline(described),
+        "Ratios of errors to the better of the rivals; wins; CPU seconds of one fit.",
+        sep="\n",
+    )
+    scores: dict[str, dict[str, Score]] = {}
+    for name, split in _splits(quick):
+        contenders = _contenders(split.classes, quick)
+        scores[name] = {label: _score(make(), split) for label, make in contenders.items()}
+        mine, rivals = scores[name]["as it is"], _rivals(scores[name])
+        print(f"{name:>28}: {mine.error:.4f} in {mine.seconds:.2f} s, rivals {rivals:.4f}", flush=True)
+        saved = {each: {label: asdict(one) for label, one in found.items()} for each, found in scores.items()}
+        report.write_json(report.FOLDER / "defaults.json", {"machine": described, "scores": saved})
+    for label in ALTERNATIVES if not quick else ("as it is",):
+        print(_summary(label, scores))
+
+
+def _summary(label: str, scores: dict[str, dict[str, Score]]) -> str:
+    ratios = [math.log(max(found[label].error, 1e-3) / max(_rivals(found), 1e-3)) for found in scores.values()]
+    wins = sum(ratio <= 0 for ratio in ratios)
+    seconds = np.mean([found[label].seconds for found in scores.values()])
+    return f"{label:>28}: ratio {math.exp(np.mean(ratios)):.3f}, {wins} of {len(ratios)}, {seconds:.2f} s"
+
+
+def _rivals(found: dict[str, Score]) -> float:
+    return min(score.error for label, score in found.items() if label not in ALTERNATIVES)
+
+
+def _contenders(classes: bool, quick: bool) -> dict[str, Callable[[], Any]]:
+    ours = gf.KernelClassifier if classes else gf.KernelRegressor
+    boosting = HistGradientBoostingClassifier if classes else HistGradientBoostingRegressor
+    found: dict[str, Callable[[], Any]] = {
+        label: lambda settings=settings: ours(tune=gf.tuning.Tuning(recipe=settings), random_state=0)
+        for label, settings in ALTERNATIVES.items()
+        if not quick or label == "as it is"
+    }
+    found["HistGradientBoosting"] = lambda: boosting(random_state=0)
+    try:
+        import lightgbm
+    except ImportError:
+        return found
+    trees = lightgbm.LGBMClassifier if classes else lightgbm.LGBMRegressor
+    found["LightGBM"] = lambda: trees(random_state=0, n_jobs=1, verbose=-1)
+    return found
+
+
+def _score(model: Any, split: Split) -> Score:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        began = time.process_time()
+        fitted = model.fit(split.X, split.y)
+        seconds = time.process_time() - began
+        predicted = np.asarray(fitted.predict(split.X_held))
+        if not split.classes:
+            error = math.sqrt(np.mean((predicted - split.y_held) ** 2)) / float(split.y_held.std())
+            return Score(error, seconds)
+        likelihood = log_loss(split.y_held, np.clip(fitted.predict_proba(split.X_held), 1e-15, 1))
+    return Score(float(np.mean(predicted != split.y_held)), seconds, float(likelihood))
+
+
+def _splits(quick: bool) -> Iterator[tuple[str, Split]]:
+    tables = [] if quick else [*REGRESSION, *CLASSIFICATION]
+    for name in [*tables, *(QUICK if quick else SYNTHETIC)]:
+        found = _table(name) if name in tables else SYNTHETIC[name](np.random.default_rng(len(name)))
+        if found is None:
+            print(f"{name:>28}: left out, it is not in $GYRFALCON_DATA")
+            continue
+        X, y = found
+        for seed in range(1 if quick else SPLITS):
+            order = np.random.default_rng(1000 + seed).permutation(len(y))
+            kept, held = np.split(order, [int(KEPT * len(y))])
+            yield f"{name}, split {seed}", Split(X[kept], y[kept], X[held], y[held], y.dtype.kind != "f")
+
+
+def _table(name: str) -> tuple[Array, Array] | None:
+    """The training rows of a table."""
+    path = Path(os.environ.get("GYRFALCON_DATA", ""), name, "data.npz")
+    if not path.exists():
+        return None
+    with np.load(path) as file:
+        X, y = file["X"].astype(np.float64), file["y"].ravel()
+        train = np.random.default_rng(0).random(len(y)) < 0.8
+        if "test_mask" in file.files:
+            train = ~file["test_mask"][:, 0].astype(bool)
+    return X[train], y[train].astype(int) if name in CLASSIFICATION else y[train].astype(np.float64)
+
+
+def _friedman(random: np.random.Generator) -> tuple[Array, Array]:
+    X = random.random((SYNTHETIC_ROWS, 10))
+    signal = 10 * np.sin(np.pi * X[:, 0] * X[:, 1]) + 20 * (X[:, 2] - 0.5) ** 2 + 10 * X[:, 3] + 5 * X[:, 4]
+    return X, signal + random.normal(size=SYNTHETIC_ROWS)
+
+
+def _few_of_many(random: np.random.Generator) -> tuple[Array, Array]:
+    X = random.normal(size=(SYNTHETIC_ROWS, 30))
+    signal = np.sin(2 * X[:, 0]) * X[:, 1] + np.abs(X[:, 2]) + X[:, 3] * X[:, 4]
+    return X, signal + 0.3 * random.normal(size=SYNTHETIC_ROWS)
+
+
+def _steps(random: np.random.Generator) -> tuple[Array, Array]:
+    X = np.round(random.gamma(2, 2, size=(SYNTHETIC_ROWS, 12)), 1)
+    signal = 2.0 * (X[:, 0] > 3) + (X[:, 1] > X[:, 2]) + 0.3 * X[:, 3] * (X[:, 4] > 4)
+    return X, signal + 0.3 * random.normal(size=SYNTHETIC_ROWS)
+
+
+def _smooth(random: np.random.Generator) -> tuple[Array, Array]:
+    X = random.random((SYNTHETIC_ROWS, 8))
+    directions, phases = 2 * random.normal(size=(8, 20)), 6 * random.random(20)
+    return X, np.sin(X @ directions + phases) @ random.normal(size=20) + 0.05 * random.normal(size=SYNTHETIC_ROWS)
+
+
+def _noise(random: np.random.Generator) -> tuple[Array, Array]:
+    return random.normal(size=(SYNTHETIC_ROWS, 8)), random.normal(size=SYNTHETIC_ROWS)
+
+
+def _halved(make: Callable[[np.random.Generator], tuple[Array, Array]]) -> Callable[..., tuple[Array, Array]]:
+    def classes(random: np.random.Generator) -> tuple[Array, Array]:
+        X, y = make(random)
+        return X, (y > np.median(y)).astype(int)
+
+    return classes
+
+
+SYNTHETIC: dict[str, Callable[[np.random.Generator], tuple[Array, Array]]] = {
+    "friedman": _friedman,
+    "few of many features": _few_of_many,
+    "steps": _steps,
+    "smooth": _smooth,
+    "noise": _noise,
+    "few of many, two classes": _halved(_few_of_many),
+    "steps of two classes": _halved(_steps),
+}
