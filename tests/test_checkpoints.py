@@ -60,6 +60,21 @@ def killed_after(monkeypatch, saves):
     monkeypatch.setattr(Checkpoint, "save", save)
 
 
+def killed_in(monkeypatch, stage, saves):
+    """From now on a process dies when it has written the file of a stage so often."""
+    left = [saves]
+    original = Checkpoint.save
+
+    def save(self, name, *args):
+        written = original(self, name, *args)
+        left[0] -= name == stage
+        if left[0] == 0:
+            raise KilledError
+        return written
+
+    monkeypatch.setattr(Checkpoint, "save", save)
+
+
 def fit_in_pieces(monkeypatch, model, *data, **more):
     """Killed after every file that is written, and called again: how often, and the model."""
     for kills in range(500):
@@ -297,7 +312,11 @@ def files(folder):
 def test_a_damaged_file_is_a_warning_and_nothing_else_is_lost(stage, harm, tmp_path, monkeypatch):
     early = stage == "evaluations"
     model = gf.KernelRegressor(**tuning(steps=3))
-    interrupted(tmp_path, monkeypatch, model, 3 if early else 24)
+    model.set_params(checkpoint=tmp_path)
+    with monkeypatch.context() as patch:
+        killed_in(patch, "evaluations" if early else "solver", 3)
+        with pytest.raises(KilledError):
+            clone(model).fit(X, y)
     path = files(tmp_path)[stage]
     content = path.read_bytes()
     gf.KernelRegressor(tune=None).fit(X[:20], y[:20]).save(tmp_path / "model")

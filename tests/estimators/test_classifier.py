@@ -105,7 +105,7 @@ def test_real_data():
     points, diagnosis = load_breast_cancer(return_X_y=True)
     for loss in ("squared", "logistic", "exponential"):
         scores = []
-        for seed in range(3):
+        for seed in range(5):
             split = train_test_split(points, diagnosis, random_state=seed, stratify=diagnosis)
             model = gf.KernelClassifier(loss=loss).fit(split[0], split[2])
             scores.append(model.score(split[1], split[3]))

@@ -166,8 +166,8 @@ def test_rows_of_a_file_are_read_once_and_kept(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("options", "name"),
     [
-        ({"partition": "auto"}, "partition must be None or a gyrfalcon.Partition"),
-        ({"partition": {"leaf_rows": 5}}, "partition must be None or a gyrfalcon.Partition"),
+        ({"partition": "leaves"}, "partition must be 'auto', None or a gyrfalcon.Partition"),
+        ({"partition": {"leaf_rows": 5}}, "partition must be 'auto', None or a gyrfalcon.Partition"),
         ({"loss": "robust"}, "loss='robust' does not go with partition"),
         ({"loss": gf.losses.Quantile(0.5)}, "does not go with partition"),
         ({"solver": "falkon"}, "solver='falkon' does not go with partition"),

@@ -24,6 +24,7 @@ def test_a_regression_that_learned_nothing_says_so():
 
 
 def classified(n, share, signal, threshold=0.5):
+    random = np.random.default_rng(1)
     truth = random.random(n) < share
     chance = np.clip(share + signal * (truth - share) + 0.02 * random.normal(size=n), 0.001, 0.999)
     return truth, chance >= threshold, np.stack([1 - chance, chance], 1), np.array([False, True])
@@ -43,6 +44,7 @@ def test_a_classification_by_guessing():
     assert "guessing has 0.500" in said
     (said,) = findings(*classified(2000, 0.03, signal=0.0))  # never predicted and not ranked either
     assert "learned nothing" in said
+    random = np.random.default_rng(2)
     labels = random.choice(["a", "b", "c"], 600)
     chances = random.dirichlet([1, 1, 1], 600)
     classes = np.array(["a", "b", "c"])
