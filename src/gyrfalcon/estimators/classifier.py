@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from typing import Any, Self
 
 import numpy as np
@@ -13,22 +14,25 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from gyrfalcon.arrays import Array, as_numpy
+from gyrfalcon.arrays import AnyPoints, Array, as_numpy
+from gyrfalcon.data import Source
 from gyrfalcon.losses import LOSSES, Coding, Exponential, Hinge, Logistic, Loss, OneHot, Simplex, Softmax, Squared
 from gyrfalcon.moments import Moments
 from gyrfalcon.persistence import State
 
 from .base import KernelEstimator
 from .beginning import begin
+from .calibration import Calibration, calibrate, shares_of
 from .callbacks import with_callbacks
 from .data import hand_back, names_of, read_labels, read_weights, refuse_gradients
 from .interrupts import keeps_the_old_model
-from .pipeline import Validation
+from .pipeline import Fitted, Validation
 from .streams import opened
 from .targets import ClassTargets, check_same_kind
 from .updates import check_updatable, is_updatable, to_codes, to_indicators
 from .wrong_names import check_loss
 
+_PENALIZED = ("direct", "exact", "falkon")  # solvers whose least squares fit is the penalized one
 CODINGS: dict[str, type[Coding]] = {"one-hot": OneHot, "simplex": Simplex}
 
 
@@ -45,8 +49,8 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]
     Parameters
     ----------
     loss : "squared", "logistic", "softmax", "exponential" or "hinge"
-        "squared" is the fastest. "logistic" gives the best probabilities; with more than two classes and one-hot
-        coding it is "softmax". "hinge" gives none.
+        "squared" is the fastest, and its probabilities are calibrated. "logistic" estimates them directly; with more
+        than two classes and one-hot coding it is "softmax". "hinge" gives none.
     coding : "auto", "one-hot" or "simplex"
         How more than two classes are coded: k orthogonal vectors, or k vectors of k - 1 dimensions as far from each
         other as can be. Two classes are always -1 and 1. "auto" is "simplex" for "exponential" and "hinge", which take
@@ -63,6 +67,10 @@ partition, updatable, checkpoint, memory_budget, device, random_state, verbose
     kernel_, centers_, coefficients_, intercept_, penalty_, tuning_, record_, partition_, n_iter_, \
 n_features_in_, feature_names_in_
         As in `KernelRegressor`; coefficients have one column per output of the coding.
+    calibration_ : Calibration or None
+        The map from scores to probabilities, fitted to leave-one-out scores of a sample of the rows. None with another
+        loss than "squared", which needs none, with `updatable`, for rows that are not in memory, and for solvers that
+        stop early instead of penalizing.
     moments_ : Moments
         With `updatable`, those of all rows so far, with indicators of the classes as targets.
 
@@ -79,6 +87,7 @@ n_features_in_, feature_names_in_
     """
 
     classes_: Array
+    calibration_: Calibration | None = None
     _targets: ClassTargets
 
     def __init__(
@@ -196,8 +205,24 @@ n_features_in_, feature_names_in_
         if weights is not None:  # rows of no weight may have any label
             labels = np.where(weights > 0, labels, self.classes_[0])
         also: dict[str, Any] = {"given": (X, y), "validation": validation, "callback": callback}
-        self._fit_outputs(points, labels, weights, targets, beginning, **also)
+        fitted = self._fit_outputs(points, labels, weights, targets, beginning, **also)
+        self._calibrate(fitted, points, labels, weights)
         return self
+
+    def _calibrate(self, fitted: Fitted, points: AnyPoints, labels: Array, weights: Array | None) -> None:
+        """Fit the map from scores to probabilities, where the fit is least squares on rows that are at hand."""
+        self.calibration_ = None
+        penalized = self.penalty_ > 0 and self.record_.solver in _PENALIZED and self.kernel_.positive_definite
+        at_hand = not (self.updatable or fitted.interrupted or isinstance(points, Source))
+        if self.loss != "squared" or not penalized or not at_hand:
+            return
+        started = time.perf_counter()
+        noise, intercept = self.penalty_ * fitted.total_weight, bool(self.fit_intercept)
+        centers = self.centers_ if self.partition_ is None else None
+        self.calibration_ = calibrate(
+            self.kernel_, centers, points, labels, weights, self._targets, noise=noise, intercept=intercept
+        )
+        self.record_.seconds["calibrate"] = time.perf_counter() - started
 
     @available_if(is_updatable)  # type: ignore[untyped-decorator]
     @keeps_the_old_model
@@ -373,7 +398,8 @@ n_features_in_, feature_names_in_
         """Probabilities of the classes, of shape (n, k), in the order of `classes_`.
 
         The logistic, softmax and exponential losses have their own link. The least squares fit estimates the
-        probabilities themselves; they are moved to the nearest ones that are positive and add up to one.
+        probabilities themselves, but shrunk towards each other; `calibration_` corrects that, and without it they are
+        moved to the nearest ones that are positive and add up to one. The most likely class is what `predict` says.
 
         Parameters
         ----------
@@ -421,11 +447,9 @@ n_features_in_, feature_names_in_
         loss = self._targets.loss
         if isinstance(loss, Logistic | Exponential | Softmax):
             return as_numpy(loss.probabilities(torch.from_numpy(outputs)))
-        scores = outputs @ self._targets.coding.codes.T
-        if isinstance(self._targets.coding, Simplex):
-            k = len(self.classes_)
-            scores = (1 + (k - 1) * scores) / k
-        return nearest_probabilities(scores)
+        shares = shares_of(outputs, self._targets.coding)
+        calibration = self.calibration_
+        return nearest_probabilities(shares) if calibration is None else calibration.probabilities(shares)
 
     def _names(self, outputs: int | None = None) -> list[str]:
         return [str(label) for label in self.classes_]
@@ -439,6 +463,8 @@ n_features_in_, feature_names_in_
         values, arrays = super()._state()
         if self.classes_.dtype.kind not in "biufUO" or not all(isinstance(c, _LABELS) for c in self.classes_.tolist()):
             raise ValueError(f"labels of type {self.classes_.dtype} cannot be saved: use numbers or strings")
+        if self.calibration_ is not None:
+            values |= {"calibration": dataclasses.asdict(self.calibration_)}
         return values | {
             "classes": self.classes_.tolist(),
             "label_type": self.classes_.dtype.str,
@@ -454,6 +480,7 @@ n_features_in_, feature_names_in_
         coding = {"OneHot": OneHot, "Simplex": Simplex}[values["coding"]](k)
         self._targets = ClassTargets(LOSSES[values["loss"]], self.classes_, coding)
         self._target_names = values["target_names"]
+        self.calibration_ = Calibration(**values["calibration"]) if "calibration" in values else None
         if self.coefficients_.shape[1] != coding.outputs:
             raise ValueError(f"{self.coefficients_.shape[1]} outputs do not code {k} classes")
         self._unpack_moments(values, arrays, k)
