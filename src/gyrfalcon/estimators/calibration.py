@@ -19,7 +19,7 @@ from gyrfalcon.linalg.triangles import cholesky_with_jitter
 from gyrfalcon.losses import Coding, Simplex
 from gyrfalcon.matrix import KernelMatrix
 from gyrfalcon.partition.leaves import ridged
-from gyrfalcon.tuning.threads import one_thread_each
+from gyrfalcon.threads import one_thread_each
 
 from .choices import SMALL
 
