@@ -16,14 +16,22 @@ from ..falkon.equations import factor
 from ..risk import Risk
 from ..solver import Start, State
 
+WHITENED_ENTRIES = 10_000_000  # of K, up to which products in the coordinates are those with one stored matrix
+
 
 class NewtonState(State):
-    """The triangles of Falkon's preconditioner, and the shift that the second one was last made for."""
+    """The triangles of Falkon's preconditioner, and for few entries T⁻ᵀKᵀ, which saves solves and kernel products."""
 
     def __init__(self, K: KernelMatrix, weights: Tensor | None, intercept: bool):
         super().__init__(K, weights, intercept)
         with self.timed("factor"):
             self.pair, self.removable, self.scale = factor(K)
+            self.whitened: Array | None = None
+            n, m = K.shape
+            small = n * m <= WHITENED_ENTRIES and 16 * n * m <= K.memory_budget
+            wide = K.dtype == torch.float64 and K.device.type == "cpu"  # others round, which the solver has to notice
+            if small and wide and not K.streamed:
+                self.whitened = self.pair.solve_t_transposed(K.wide_block(slice(0, n)).T)
 
 
 class Coordinates:
@@ -37,6 +45,7 @@ class Coordinates:
     def __init__(self, problem: Risk, state: NewtonState):
         self.problem, self.K, self.total = problem, problem.K, problem.total_weight
         self.pair, self.removable, self.scale = state.pair, state.removable, state.scale
+        self.whitened = state.whitened
         self.m, self.t = problem.K.shape[1], problem.Y.shape[1]
         self.bordered = problem.intercept and self.t == 1  # the intercept's column of the Hessian is known beforehand
         self.shift = 0.0
@@ -63,17 +72,26 @@ class Coordinates:
 
     def predict(self, x: Array) -> Tensor:
         """Kβ + b, in one pass."""
-        beta = self._vectors(x)
-        with self._pass():
-            F: Tensor = (self.K @ beta).double()
+        if self.whitened is None:
+            beta = self._vectors(x)
+            with self._pass():
+                F: Tensor = (self.K @ beta).double()
+        else:
+            with self._pass():
+                F = torch.from_numpy(self.whitened.T @ x[: self.m])
         return F + torch.from_numpy(x[self.m :].sum(0)).to(F.device)
 
     def transpose(self, *columns: Tensor) -> list[Array]:
         """(T⁻ᵀKᵀWG; 1ᵀWG) / Σw for each G, in one pass: what gradients G in the predictions are in x."""
         W = self.problem.weighted(torch.cat(columns, 1))
-        with self._pass():
-            product = as_numpy(self.K.rmv(W.to(self.K.dtype), dtype=torch.float64))
-        pulled = self._stack(self.pair.solve_t_transposed(product), as_numpy(W.sum(0, keepdim=True))) / self.total
+        if self.whitened is None:
+            with self._pass():
+                product = as_numpy(self.K.rmv(W.to(self.K.dtype), dtype=torch.float64))
+            upper = self.pair.solve_t_transposed(product)
+        else:
+            with self._pass():
+                upper = self.whitened @ as_numpy(W, np.float64)
+        pulled = self._stack(upper, as_numpy(W.sum(0, keepdim=True))) / self.total
         return np.split(pulled, np.cumsum([c.shape[1] for c in columns])[:-1], axis=1)
 
     def _stack(self, upper: Array, last: Array) -> Array:
@@ -95,10 +113,14 @@ class Coordinates:
         weights = self.problem.weighted(curvature).to(self.K.dtype)
 
         def one_output(v: Array) -> Array:
-            beta = self._vectors(v)
-            with self._pass():
-                product = as_numpy(self.K.gram_mv(beta, weights, dtype=torch.float64)) / self.total
-            image = self.pair.solve_t_transposed(product)
+            if self.whitened is None:
+                beta = self._vectors(v)
+                with self._pass():
+                    product = as_numpy(self.K.gram_mv(beta, weights, dtype=torch.float64)) / self.total
+                image = self.pair.solve_t_transposed(product)
+            else:
+                with self._pass():
+                    image = self.whitened @ (as_numpy(weights) * (self.whitened.T @ v[: self.m])) / self.total
             if self.bordered:
                 image = self._stack(image, border[: self.m].T @ v[: self.m]) + border * v[self.m :]
             return image
