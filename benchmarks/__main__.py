@@ -30,6 +30,7 @@ from . import (
     picture,
     planning,
     precision,
+    probabilities,
     product,
     random_features,
     regressor,
@@ -79,6 +80,8 @@ def main() -> None:
             defaults.run(arguments.quick)
         case "partition":
             partition.run(arguments.quick)
+        case "probabilities":
+            probabilities.run(arguments.quick)
         case "paths":
             paths.run(arguments.quick)
         case "tiled":
@@ -162,6 +165,7 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser(
         "partition", parents=[quick], help=f"exact leaves beside more centers, and which settings are best; {data}"
     )
+    commands.add_parser("probabilities", parents=[quick], help=f"log losses beside gradient boosting; {data}")
     commands.add_parser(
         "paths", parents=[quick], help="all numbers of centers and penalties beside one direct solve; early stopping"
     )
