@@ -81,7 +81,7 @@ def _retrained(
             oldest = int(np.searchsorted(history.times[rows], moment - window))
         else:
             oldest = max(0, stop - first) if mode == "online" else 0
-        if stop - oldest < 2:
+        if mode != "incremental" and stop - oldest < 2:
             raise ValueError(f"retrain={mode!r}: {stop - oldest} windows are known at {moment}: use a longer duration")
         regression = Regression.solved(model.basis_, state.moved(oldest, stop), model.penalties_)
         here = origins[number == place]
@@ -101,7 +101,8 @@ class _Sliding:
     def moved(self, first: int, stop: int) -> Moments:
         """Those of the windows from `first` to before `stop`, neither of which ever goes back."""
         old_first, old_stop = self._span
-        if (first - old_first) + (stop - old_stop) > stop - first:  # fewer windows to look at from scratch
+        leave, join = first - old_first, stop - old_stop
+        if leave and leave + join > stop - first:  # fewer windows to look at from scratch
             self._moments = self._of(first, stop)
         else:
             self._moments = self._moments + self._of(old_stop, stop) - self._of(old_first, first)

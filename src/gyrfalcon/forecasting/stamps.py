@@ -44,9 +44,10 @@ def read_stamp(name: str, value: Any) -> np.datetime64:
         value = value.astimezone(datetime.UTC).replace(tzinfo=None)
     if not isinstance(value, datetime.date | np.datetime64):
         raise TypeError(f"{name} must be a moment such as '2018-01-01' or a datetime, got {value!r}")
-    stamp: np.datetime64 = np.array(value, dtype="datetime64[us]")[()]
-    if np.isnat(stamp):
+    stamps: Array = np.array([value], dtype="datetime64[us]")
+    if np.isnat(stamps[0]):
         raise ValueError(f"{name} must be a moment, got {value!r}")
+    stamp: np.datetime64 = stamps[0]
     return stamp
 
 
@@ -87,7 +88,7 @@ def _parsed(name: str, cells: Any) -> tuple[Array, bool]:
             for stamp in found
         ]
         return np.array(naive, dtype="datetime64[us]"), True in zones
-    if column.kind != "date":
+    if column.kind not in ("date", "empty"):
         raise ValueError(
             f"time column {name!r} holds {column.kind}s and was to hold dates: write seconds since 1970, for example, "
             "as values.astype('datetime64[s]')"
