@@ -33,7 +33,14 @@ class Gap(NamedTuple):
 
 
 class Wind(NamedTuple):
-    """Names of the channels of a vector quantity: its length and its two components."""
+    """Names of the channels of a vector quantity: its length and its two components.
+
+    Examples
+    --------
+    >>> import gyrfalcon as gf
+    >>> gf.forecasting.Wind("speed", "u", "v").speed
+    'speed'
+    """
 
     speed: str
     u: str
