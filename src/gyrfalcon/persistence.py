@@ -28,7 +28,9 @@ State = tuple[dict[str, Any], dict[str, Array]]
 VERSION = 1
 LARGEST_HEADER = 64 << 20
 # Rooms whose models a file may hold.
-MODEL_ROOMS = tuple(f"gyrfalcon.{room}" for room in ("estimators", "features", "tables", "online", "dynamics"))
+MODEL_ROOMS = tuple(
+    f"gyrfalcon.{room}" for room in ("estimators", "features", "tables", "online", "dynamics", "forecasting")
+)
 UNFINISHED = ".part"  # how the name ends of a file that is being written
 
 

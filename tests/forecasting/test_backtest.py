@@ -1,0 +1,209 @@
+"""Backtests: equal to refits, without leaks, and errors as their formulas say."""
+
+import numpy as np
+import pytest
+
+import gyrfalcon as gf
+from gyrfalcon.forecasting import KernelForecaster, Series, diurnal_strength
+from reference.forecasting import FAST, START, autoregression, make
+
+MODES = ["static", "incremental", "online", "online-5D"]
+
+
+def split(series, at):
+    return series[: series.times[at]], series[series.times[at] :]
+
+
+def refit(model, history, first, stop, rows):
+    """Forecasts from rows by moments of the windows from first to stop, made at once."""
+    problem = model.problem_
+    known = problem.training(history)[first:stop]
+    K = gf.KernelMatrix(model.kernel_, problem.features(history, known).to_array(), model.centers_)
+    moments = gf.moments.Moments.of(K, problem.targets(history, known))
+    beta, intercept, _ = moments.solve(float(model.penalties_[0]))
+    X = problem.features(history, rows).to_array()
+    return problem.forecasts(history, rows, gf.KernelMatrix(model.kernel_, X, model.centers_) @ beta + intercept)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_retraining_is_a_refit_of_what_was_known(mode):
+    series = make(1000, holes=[350, 351, 352, 720, 721])
+    train, test = split(series, 600)
+    model = KernelForecaster(random_state=0, **FAST).fit(train)
+    found = model.backtest(test, retrain=mode, every="36h")
+    windows = model.problem_.training(series)
+    moments = (found.origins - test.times[0]) // np.timedelta64(36, "h")
+    assert moments.max() > 8
+    for number in np.unique(moments):
+        moment = test.times[0] + number * np.timedelta64(36, "h")
+        moment = test.times[0] if mode == "static" else moment
+        known = np.flatnonzero(series.times[windows + 3] < moment)  # the longest horizon is three hours
+        first = {"online": len(known) - model.n_windows_, "online-5D": None}.get(mode, 0)
+        if first is None:
+            first = int(np.searchsorted(series.times[windows], moment - np.timedelta64(5, "D")))
+        rows = np.searchsorted(series.times, found.origins[moments == number])
+        expected = refit(model, series, first, len(known), rows)
+        np.testing.assert_allclose(found.mean[moments == number], expected, rtol=1e-8)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("kind", ["kernel", "linear", "persistence"])
+def test_nothing_after_an_origin_changes_its_forecast(mode, kind):
+    series = make(900, holes=[700])
+    train, test = split(series, 600)
+    options = FAST if kind == "kernel" else {"horizons": [1, 3], "memory": 3, "penalty": 1e-4}
+    model = KernelForecaster(model=kind, random_state=0, **options).fit(train)
+    before = model.backtest(test, retrain=mode, every="1D", level=80)
+    for origin in before.origins[[0, 23, 24, 100, 170]]:
+        values = test.values.copy()
+        later = test.times > origin
+        values[later] = values[later] * 3 + 50
+        changed = Series.of(test.times, values, test.names, target=test.target, step=test.step, wind=test.wind)
+        after = model.backtest(changed, retrain=mode, every="1D", level=80)
+        np.testing.assert_array_equal(after.origins, before.origins)
+        issued = before.origins <= origin
+        np.testing.assert_array_equal(after.mean[issued], before.mean[issued])
+        np.testing.assert_array_equal(after.intervals[80][1][issued], before.intervals[80][1][issued])
+        assert not np.allclose(after.mean[~issued], before.mean[~issued])
+
+
+def test_persistence_is_measured_from_the_same_origins():
+    series = make(900, holes=[700, 750])
+    train, test = split(series, 600)
+    still = KernelForecaster(horizons=[1, 3], memory=3, model="persistence").fit(train).backtest(test)
+    assert still.gamma.tolist() == [1.0, 1.0]
+    model = KernelForecaster(random_state=0, **FAST).fit(train).backtest(test)
+    np.testing.assert_array_equal(model.origins, still.origins)
+    np.testing.assert_allclose(model.gamma, model.nrmse / still.nrmse, rtol=1e-12)
+    table = model.table()
+    assert len({len(column) for column in table.values()}) == 1
+    one = table["horizon"] == 3
+    error = table["actual"][one] - table["forecast"][one]
+    np.testing.assert_allclose(model.nrmse[1] ** 2, np.sum(error**2) / np.sum(table["actual"][one] ** 2), rtol=1e-12)
+    at = dict(zip(series.times.tolist(), series.channel("speed"), strict=True))
+    assert all(at[time] == value for time, value in zip(table["time"].tolist(), table["actual"], strict=True))
+    assert all(at[time] == value for time, value in zip(table["origin"].tolist(), table["persistence"], strict=True))
+    assert "horizon   3" in repr(model)
+
+
+def test_months_and_hours_add_up():
+    series = make(24 * 70)
+    train, test = split(series, 600)
+    found = KernelForecaster(random_state=0, **FAST).fit(train).backtest(test)
+    table = found.table()
+    for groups, key in ((found.by_month(), "month"), (found.by_hour(), "hour")):
+        assert groups["count"].sum() == len(table["time"])
+        last = {name: column[-1] for name, column in groups.items()}
+        labels = table["time"].astype("M8[M]") if key == "month" else (table["time"].astype("M8[h]").astype(int) % 24)
+        chosen = (labels == last[key]) & (table["horizon"] == last["horizon"])
+        error = np.square(table["actual"] - table["forecast"])[chosen].sum()
+        still = np.square(table["actual"] - table["persistence"])[chosen].sum()
+        np.testing.assert_allclose(last["gamma"], np.sqrt(error / still), rtol=1e-12)
+        np.testing.assert_allclose(last["nrmse"], np.sqrt(error / np.square(table["actual"])[chosen].sum()), rtol=1e-12)
+    assert sorted(set(found.by_hour()["hour"].tolist())) == list(range(24))
+
+
+def test_diebold_and_mariano():
+    series = make(24 * 100)
+    train, test = split(series, 1200)
+    model = KernelForecaster(random_state=0, **FAST).fit(train).backtest(test)
+    result = model.diebold_mariano()
+    assert (result.statistic < -3).all()
+    assert (result.p_value < 0.01).all()
+    same = model.diebold_mariano(model)
+    assert same.statistic.tolist() == [0.0, 0.0]
+    assert same.p_value.tolist() == [1.0, 1.0]
+    # For one step ahead there are no autocovariances: the plain t statistic.
+    table = {name: column[model.table()["horizon"] == 1] for name, column in model.table().items()}
+    loss = np.square(table["actual"] - table["forecast"]) - np.square(table["actual"] - table["persistence"])
+    plain = loss.mean() / (loss.std(ddof=1) / np.sqrt(len(loss)))
+    np.testing.assert_allclose(result.statistic[0], plain, rtol=1e-10)
+    other = KernelForecaster(horizons=[1], memory=3, model="persistence").fit(train).backtest(test)
+    with pytest.raises(ValueError, match="other has horizons"):
+        model.diebold_mariano(other)
+
+
+def test_diebold_and_mariano_reject_as_often_as_they_say():
+    """Two forecasts that are equally good: at 5 %, 200 tests reject 10 times, give or take 3.1."""
+    hours, rng = START + np.arange(300), np.random.default_rng(0)
+    rejected = 0
+    for _ in range(200):
+        actual, one, two = rng.normal(size=(3, 300, 1))
+        tests = [
+            gf.forecasting.Backtest(
+                target="x",
+                origins=hours,
+                horizons=(1,),
+                times=hours[:, None] + 1,
+                mean=mean,
+                actual=actual,
+                persistence=actual * 0,
+                retrain="static",
+            )
+            for mean in (one, two)
+        ]
+        rejected += tests[0].diebold_mariano(tests[1]).p_value[0] < 0.05
+    assert 2 <= rejected <= 20
+
+
+def test_backtests_refuse_what_they_cannot_do():
+    series = make(700)
+    train, test = split(series, 600)
+    model = KernelForecaster(random_state=0, **FAST).fit(train)
+    for options, match in (
+        ({"retrain": "often"}, "retrain must be"),
+        ({"retrain": "online-x"}, "retrain must be a number and one of"),
+        ({"retrain": "online-4h"}, "use a longer duration"),
+        ({"every": "0D"}, "every must be positive"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            model.backtest(test, **options)
+    with pytest.raises(TypeError, match="every must be a duration"):
+        model.backtest(test, every=7)
+    with pytest.raises(ValueError, match="not after"):
+        model.backtest(series)
+
+
+def test_a_plot_has_a_line_for_the_model_and_one_for_persistence():
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    train, test = split(make(700), 600)
+    axes = KernelForecaster(random_state=0, **FAST).fit(train).backtest(test).plot(pyplot.figure().gca())
+    assert len(axes.lines) == 2
+    pyplot.close("all")
+
+
+def test_the_strength_of_the_daily_cycle():
+    hours = np.arange(24 * 1000)
+    wave = np.sin(2 * np.pi * hours / 24)
+    sine = diurnal_strength(Series({"t": START + hours, "x": 5 + wave}, time="t"))
+    np.testing.assert_allclose(sine.strength, 1.0, rtol=1e-12)
+    assert sine.windows.sum() == 200
+    hours = np.arange(24 * 20_000)
+    noise = np.random.default_rng(0).normal(size=len(hours))
+    white = diurnal_strength(Series({"t": START + hours, "x": noise}, time="t"))
+    # The mean of 4,000 windows of 96 products each: a standard error of 1/√(4,000 · 96) = 0.0016.
+    np.testing.assert_allclose(white.mean, -1 / 119, atol=4 * 0.0016)
+    assert abs(white.mean) > 0.0016
+    holes = np.delete(np.arange(24 * 20), [30])
+    broken = 5 + np.sin(2 * np.pi * holes / 24)
+    broken[200] = np.nan
+    series = Series({"t": START + holes, "x": broken}, time="t")
+    assert diurnal_strength(series).windows.tolist() == [2]  # of four, one has a gap and one NaN
+    with pytest.raises(ValueError, match="must be longer"):
+        diurnal_strength(series, window="1D")
+    with pytest.raises(ValueError, match="whole number of steps"):
+        diurnal_strength(series, lag="90min")
+    with pytest.raises(ValueError, match="no whole window"):
+        diurnal_strength(series, window="30D")
+
+
+def test_retraining_helps_where_things_change():
+    x = autoregression(4000)
+    x[2000:] = -autoregression(2000, first=-1.2, seed=5)
+    series = Series({"t": START + np.arange(4000), "x": x}, time="t")
+    train, test = split(series, 1900)
+    model = KernelForecaster([1], memory=2, model="linear").fit(train)
+    errors = [
+        model.backtest(test, retrain=mode, every="1D").nrmse[0] for mode in ("static", "incremental", "online-7D")
+    ]
+    assert errors[0] > 1.3 * errors[1] > 1.3 * errors[2]
