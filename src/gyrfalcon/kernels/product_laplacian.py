@@ -13,9 +13,9 @@ from .native import LOG2_E, NativeForm
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ProductLaplacian(Kernel):
-    """The product of Laplacian kernels of the features, k(x, c) = exp(-Σⱼ |xⱼ - cⱼ| / σⱼ), or of a power of that sum.
+    """The product of Laplacian kernels of the features, k(x, c) = exp(-Σⱼ δⱼ / σⱼ), δⱼ = abs(xⱼ - cⱼ).
 
-    With the power q it is exp(-(Σⱼ |xⱼ - cⱼ| / σⱼ)^q). It depends on the features one by one, as trees do, and often
+    With the power q it is exp(-(Σⱼ δⱼ / σⱼ)^q). It depends on the features one by one, as trees do, and often
     suits tables, where rotations of the inputs have no meaning. Its points must be dense.
 
     Parameters
