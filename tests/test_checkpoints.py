@@ -158,8 +158,8 @@ CASES = {
         8,
     ),
     "logistic, kept K": (  # in float32: of float64 points Newton keeps features instead
-        gf.KernelClassifier(**{**classifier, "length_scale": 8.0, "solver": newton(1e-5)}),
-        (wide.astype(np.float32), labels == "a"),
+        gf.KernelClassifier(**{**classifier, "length_scale": 32.0, "solver": newton(1e-5)}),
+        (np.tile(wide, 16).astype(np.float32), labels == "a"),
         5,
     ),
     "logistic, kept features": (gf.KernelClassifier(**{**classifier, "length_scale": 8.0}), (wide, labels == "a"), 5),
