@@ -74,3 +74,11 @@ def test_the_decision_is_in_the_trace_and_a_warm_start_keeps_it(monkeypatch):
     assert model.partition_ is not None
     assert np.mean((model.predict(X) - Y[:, 0]) ** 2) < 0.1
     assert model.fit(X, Y[:, 0]).partition_ is not None
+
+
+def test_rounding_is_nothing_to_fit():
+    X, Y = np.repeat([[0.0], [1.0]], 400, axis=0), np.repeat([[1.0], [2.0]], 400, axis=0)
+    found = try_partition(
+        PARTITION, gf.kernels.Gaussian(0.5), Data(X, Y, None), 1e-6, 40, intercept=True, memory_budget=10**9
+    )
+    assert found.partition is None

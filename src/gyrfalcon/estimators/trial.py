@@ -27,6 +27,7 @@ MOST_ROWS = 300_000  # beyond, a model that keeps every row is too large to be a
 SAMPLED_SHARE = 1 / 3  # of the rows, that a trial fits
 HELD_ROWS = 2000  # at most, of the others, that it judges by
 SEED = 0  # of the sample and its centers: the same rows, the same decision
+NOTHING_LEFT = 1e-8  # of the variance: centers that err no more leave leaves nothing but rounding to fit
 CLEARLY = 0.99  # of the error with centers alone, below which leaves are worth their memory
 
 
@@ -77,7 +78,7 @@ def try_partition(
     )
     constant = _error(out, np.average(kept.Y, axis=0, weights=kept.weights)) or 1.0
     errors = [_error(out, function(out.points)) / constant for function in (alone, leaves.predict)]
-    local = errors[1] < CLEARLY * errors[0]
+    local = errors[0] > NOTHING_LEFT and errors[1] < CLEARLY * errors[0]
     tried = (f"{n_centers:,} centers", f"{partition.centers:,} centers and leaves of {partition.leaf_rows:,} rows")
     stage = Stage(
         "partition",

@@ -13,7 +13,7 @@ from torch import Tensor
 from gyrfalcon.solvers import LeastSquares
 from gyrfalcon.threads import one_thread_each
 
-from .exact import Pass, factor
+from .exact import Pass
 from .parameters import rescaled
 
 Array = np.ndarray[Any, Any]
@@ -138,16 +138,6 @@ def cross_validate(problem: LeastSquares, penalties: Array, folds: int, random: 
             v: Tensor = side / (values.clamp_min(0)[:, None] + penalty)
             errors[fold, place] = float(turned.squares(v)) / (held.total * outputs)
     return errors
-
-
-@one_thread_each
-def held_out(problem: LeastSquares, penalties: Array, held: Array) -> Array:
-    """Mean squared errors on the rows that are held out, by penalty: a factorization each, good for a few."""
-    pass_ = Pass(problem)
-    kept, out = pass_.moments_by_part(torch.from_numpy(held).to(pass_.device, torch.int64), 2)
-    second, first = kept.second / kept.total, kept.first / kept.total
-    solved = (torch.cholesky_solve(first, factor(second, torch.tensor(float(penalty)))) for penalty in penalties)
-    return np.array([float(out.squares(v)) for v in solved]) / (out.total * problem.Y.shape[1])
 
 
 def search(
