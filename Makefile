@@ -5,7 +5,7 @@ SANITIZED := build/sanitized
 TESTS_OF_NATIVE := $(addprefix tests/matrix/test_,conformance.py engines_agree.py gradients.py native_door.py \
 	native_gradients.py native_sgd.py native_waves.py precision.py threads.py)
 
-.PHONY: demo test machines bench lint docs sanitize compilers neon wheel clean
+.PHONY: demo test machines bench lint docs sanitize compilers neon oldest wheel clean
 
 demo: $(INSTALLED)
 	$(BIN)/python -m benchmarks demo
@@ -56,6 +56,10 @@ neon:
 		-DCMAKE_EXE_LINKER_FLAGS=-static -DCMAKE_CROSSCOMPILING_EMULATOR=qemu-aarch64
 	cmake --build build/neon -j 2
 	ctest --test-dir build/neon --output-on-failure
+
+# The tests with the oldest versions of other libraries that pyproject.toml allows.
+oldest:
+	$(PYTHON) tests/oldest.py -n 2 --dist loadgroup
 
 # A source archive and a wheel in dist/, each tried in an empty environment without a compiler.
 wheel: $(INSTALLED)
