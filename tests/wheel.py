@@ -1,8 +1,8 @@
 """Builds a source archive and a wheel, and tries each as a user without a compiler would: `python tests/wheel.py`.
 
 The wheel is made from the source archive, so that nothing it needs is missing there. `auditwheel` gives it the tag of
-the oldest Linux that it runs on, and `abi3audit` looks for symbols that the stable ABI of Python does not promise. Each file
-is then installed into an empty environment whose PATH has no compiler. The results are in `dist/`.
+the oldest Linux that it runs on, and `abi3audit` looks for symbols that the stable ABI of Python does not promise. Each
+file is then installed into an empty environment whose PATH has no compiler. The results are in `dist/`.
 """
 
 import os
@@ -67,7 +67,7 @@ def build() -> tuple[Path, Path]:
 
 
 def try_out(file: Path, core: str) -> None:
-    """Installs the file where there is no compiler, and fits, saves and loads a model. `core` is "with" or "without"."""
+    """Installs the file where there is no compiler, and fits, saves and loads a model. `core`: "with" or "without"."""
     with tempfile.TemporaryDirectory() as folder:
         venv.create(folder, with_pip=True)
         python = Path(folder) / "bin/python"

@@ -153,9 +153,9 @@ def sgpr(dense, amplitude=False):
     return logarithm + (dense.N * torch.log(fit / dense.N) if amplitude else fit) + approximation
 
 
-def proposed(dense):
-    E = dense.risk
-    return 2 / dense.N * dense.hat.trace() + 2 / (dense.N * dense.penalty) * dense.defect * E + 2 * E
+def proposed(dense, *, mean=True):
+    E, missed = dense.risk, dense.defect / dense.N if mean else dense.defect
+    return 2 / dense.N * dense.hat.trace() + 2 / (dense.N * dense.penalty) * missed * E + 2 * E
 
 
 def differentiate(objective, kernel, X, C, Y, penalty, weights=None):

@@ -30,6 +30,7 @@ OBJECTIVES = {
     "sgpr": gt.SGPR(),
     "sgpr with amplitude": gt.SGPR(amplitude=True),
     "proposed": gt.Proposed(),
+    "proposed bound": gt.Proposed("trace"),
 }
 CRITERIA = [name for name, objective in OBJECTIVES.items() if isinstance(objective, gt.Criterion)]
 FORMULAS = {
@@ -39,6 +40,7 @@ FORMULAS = {
     "sgpr": oracle.sgpr,
     "sgpr with amplitude": lambda dense: oracle.sgpr(dense, amplitude=True),
     "proposed": oracle.proposed,
+    "proposed bound": lambda dense: oracle.proposed(dense, mean=False),
 }
 
 MAP = np.cos(np.arange(3 * FEATURES)).reshape(3, FEATURES)
