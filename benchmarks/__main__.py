@@ -35,6 +35,7 @@ from . import (
     random_features,
     regressor,
     report,
+    seeds,
     simplex,
     solver_race,
     sparse,
@@ -110,6 +111,8 @@ def main() -> None:
             koopman.run(arguments.quick)
         case "online":
             online.run(arguments.quick)
+        case "seeds":
+            seeds.run(arguments.quick, arguments.only)
         case "picture":
             picture.run()
         case "demo":
@@ -207,6 +210,10 @@ def _parser() -> argparse.ArgumentParser:
         "mapped_pair", help="Falkon's triangles for 40,000 centers under 2 GB, in a file, and a few iterations"
     )
     pair.add_argument("size", nargs="?", choices=list(mapped_pair.CASES), default="full", help="(default: %(default)s)")
+    everything = commands.add_parser(
+        "seeds", parents=[quick], help=f"published numbers of the papers behind Gyrfalcon, beside ours; {data}"
+    )
+    everything.add_argument("--only", help=f"parts to run anew, with commas between them: {', '.join(seeds.PARTS)}")
     commands.add_parser("demo", parents=[quick], help="models and products beside their peers, as report/index.html")
     commands.add_parser("picture", help=f"the picture of README, from {picture.SOURCE}, as {picture.PICTURE}")
     commands.add_parser("all", help="all but objectives, gpytorch and the demo")
