@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gyrfalcon.arrays import Array
+from gyrfalcon.checkpoints import Checkpoint
+from gyrfalcon.estimators.fingerprint import digest, fingerprint
 from gyrfalcon.moments import Moments
+from gyrfalcon.persistence import State
 
 from .problem import Problem
 from .regression import Basis, Regression
@@ -19,9 +24,18 @@ if TYPE_CHECKING:
     from .forecaster import KernelForecaster
 
 MODES = ("static", "incremental", "online")
+STAGE = "solver"  # of the checkpoint
 
 
-def run(model: KernelForecaster, series: Series, *, retrain: Any, every: Any, levels: tuple[float, ...]) -> Backtest:
+def run(
+    model: KernelForecaster,
+    series: Series,
+    *,
+    retrain: Any,
+    every: Any,
+    levels: tuple[float, ...],
+    checkpoint: str | os.PathLike[str] | None = None,
+) -> Backtest:
     """Forecasts from all origins of a series that follows the training series; see `KernelForecaster.backtest`."""
     window = _window(retrain)
     period = read_duration("every", every)
@@ -34,7 +48,8 @@ def run(model: KernelForecaster, series: Series, *, retrain: Any, every: Any, le
     if model.model == "persistence" or retrain == "static":
         found = model.means(history, origins)
     else:
-        found = _retrained(model, history, origins, period, str(retrain), window)
+        kept = None if checkpoint is None else _checkpoint(checkpoint, model, history, (str(retrain), str(period)))
+        found = _retrained(model, history, origins, period, str(retrain), window, kept)
     ahead = np.array(problem.horizons) * history.step
     return Backtest(
         target=problem.design.target,
@@ -58,8 +73,23 @@ def _window(retrain: Any) -> np.timedelta64 | None:
     return None
 
 
+def _checkpoint(
+    directory: str | os.PathLike[str], model: KernelForecaster, history: Series, settings: tuple[str, str]
+) -> Checkpoint:
+    """That of one backtest: of a model as it was fitted, a series, a mode and a period."""
+    known = {"the fitted model": digest((model.kernel_.to_dict(), model.centers_, model.penalties_))}
+    data = {"the series": (history.times.astype(np.int64), history.values), "retrain and every": settings}
+    return Checkpoint(directory, fingerprint(model, data) | known)
+
+
 def _retrained(
-    model: KernelForecaster, history: Series, origins: Array, period: np.timedelta64, mode: str, window: Any
+    model: KernelForecaster,
+    history: Series,
+    origins: Array,
+    period: np.timedelta64,
+    mode: str,
+    window: Any,
+    kept: Checkpoint | None,
 ) -> Array:
     problem, start = model.problem_, len(model.series_)
     rows = problem.training(history)
@@ -71,10 +101,11 @@ def _retrained(
             "fit the model again, or use retrain='incremental'"
         )
     state = _Sliding(model.basis_, problem, history, rows, model.moments_, (0, first))
-    found = np.empty((len(origins), len(problem.horizons)))
+    found = np.full((len(origins), len(problem.horizons)), np.nan)
     begin = history.times[start]
     number = np.asarray((history.times[origins] - begin) // period).astype(np.int64)
-    for place in np.unique(number):
+    done = -1 if kept is None else _resumed(kept, state, found)
+    for place in np.unique(number[number > done]):
         moment = begin + int(place) * period
         stop = int(np.searchsorted(ends, np.searchsorted(history.times, moment)))  # all targets lie before the moment
         if window is not None:
@@ -83,10 +114,28 @@ def _retrained(
             oldest = max(0, stop - first) if mode == "online" else 0
         if mode != "incremental" and stop - oldest < 2:
             raise ValueError(f"retrain={mode!r}: {stop - oldest} windows are known at {moment}: use a longer duration")
-        regression = Regression.solved(model.basis_, state.moved(oldest, stop), model.penalties_)
+        moments = state.moved(oldest, stop)
+        regression = Regression.solved(model.basis_, moments, model.penalties_of(moments.count))
         here = origins[number == place]
         found[number == place] = problem.forecasts(history, here, regression.predict(problem.features(history, here)))
+        if kept is not None and kept.due:
+            facts, arrays = state.pack()
+            kept.save(STAGE, facts | {"done": int(place)}, arrays | {"found": found})
+    if kept is not None:
+        kept.clear()
     return found
+
+
+def _resumed(kept: Checkpoint, state: _Sliding, found: Array) -> int:
+    """Put state and forecasts where they stood; returns the last period that is done, or -1."""
+    kept.begin({})
+    saved = kept.load(STAGE)
+    if saved is None:
+        return -1
+    facts, arrays = saved
+    found[:] = arrays.pop("found")
+    state.unpack(facts, arrays)
+    return int(facts["done"])
 
 
 class _Sliding:
@@ -108,6 +157,15 @@ class _Sliding:
             self._moments = self._moments + self._of(old_stop, stop) - self._of(old_first, first)
         self._span = first, stop
         return self._moments
+
+    def pack(self) -> State:
+        facts, arrays = self._moments.pack()
+        return {"moments": facts, "span": self._span}, arrays
+
+    def unpack(self, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
+        self._moments = replace(Moments.unpack(facts["moments"], arrays), whitening=self._basis.whitening)
+        first, stop = facts["span"]
+        self._span = int(first), int(stop)
 
     def _of(self, first: int, stop: int) -> Moments:
         rows = self._rows[first:stop]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Self
 
 import numpy as np
@@ -198,12 +199,14 @@ class KernelForecaster(Savable, BaseEstimator):  # type: ignore[misc]
             known = None
             if folds is not None and self._regression is not None:
                 old = self._regression
-                known = Regression.solved(old.basis, folds.before(place), old.penalties)
+                before = folds.before(place)
+                known = Regression.solved(old.basis, before, self.penalties_of(before.count))
             found.append(self.problem_.actual(self.series_, rows) - self._means(self.series_, rows, known))
         return np.sort(np.concatenate(found), axis=0) if found else None
 
     def update(self, later: Series) -> Self:
-        """Learn from the stamps that have come since: kernel, centers and penalties stay.
+        """Learn from the stamps that have come since: kernel and centers stay, and penalties are `penalties_of` so many
+        windows.
 
         The model is that of a fit of everything with the same choices.
 
@@ -217,10 +220,12 @@ class KernelForecaster(Savable, BaseEstimator):  # type: ignore[misc]
         history = self.series_.followed_by(later)
         origins = self.problem_.training(history)
         fresh = origins[origins + self.problem_.horizons[-1] >= len(self.series_)]
-        self.series_, self.n_windows_ = history, self.n_windows_ + len(fresh)
+        count = self.n_windows_ + len(fresh)
         if self._moments is not None and self._regression is not None:
+            penalties = self.penalties_of(count)
             self._moments = self._moments + self._moments_of(history, fresh)
-            self._regression = Regression.solved(self._regression.basis, self._moments, self._regression.penalties)
+            self._regression = Regression.solved(self._regression.basis, self._moments, penalties)
+        self.series_, self.n_windows_ = history, count
         return self
 
     def _moments_of(self, series: Series, origins: Array) -> Moments:
@@ -252,6 +257,19 @@ class KernelForecaster(Savable, BaseEstimator):  # type: ignore[misc]
     @property
     def penalties_(self) -> Array:
         return self._learned()[0].penalties
+
+    def penalties_of(self, count: int) -> Array:
+        """The penalties of a model of so many windows.
+
+        Errors are averaged over windows, so that a penalty that is good for n of them is n / count times as large for
+        count. A penalty that was given, rather than chosen, stays what it is.
+
+        Parameters
+        ----------
+        count : int
+        """
+        chosen = self.penalties_
+        return chosen * (self.n_windows_ / count) if self.penalty == "auto" else chosen
 
     @property
     def moments_(self) -> Moments:
@@ -346,12 +364,21 @@ class KernelForecaster(Savable, BaseEstimator):  # type: ignore[misc]
         errors = np.square(actual - self.means(series, rows)).sum(0)
         return float(1 - (errors / np.square(actual - actual.mean(0)).sum(0)).mean())
 
-    def backtest(self, series: Series, *, retrain: str = "static", every: Any = "7D", level: Any = None) -> Backtest:
+    def backtest(
+        self,
+        series: Series,
+        *,
+        retrain: str = "static",
+        every: Any = "7D",
+        level: Any = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+    ) -> Backtest:
         """Forecasts from every origin of a later series, by models that know only what was known at each.
 
         The model is trained again at the first stamp and after each period, from windows whose targets all lie before
-        that moment. Kernel, centers and penalties stay those of the fit. Windows that come and go are added to the
-        moments and taken out of them, so that a period costs one solve. The model itself does not change.
+        that moment. Kernel and centers stay those of the fit, and penalties are `penalties_of` so many windows. Windows
+        that come and go are added to the moments and taken out of them, so that a period costs one solve. The model
+        itself does not change.
 
         Parameters
         ----------
@@ -364,10 +391,14 @@ class KernelForecaster(Savable, BaseEstimator):  # type: ignore[misc]
             How long a period is.
         level : float or sequence of float, optional
             Of intervals, in percent.
+        checkpoint : path, optional
+            A directory where forecasts and moments are kept every few seconds. If the process is killed, the same call
+            goes on from there and ends with the same bits. The files are removed at the end.
         """
         check_is_fitted(self, "problem_")
         _check_series(series)
-        return run(self, series, retrain=retrain, every=every, levels=read_levels(level))
+        levels = read_levels(level)
+        return run(self, series, retrain=retrain, every=every, levels=levels, checkpoint=checkpoint)
 
     # Files.
 
