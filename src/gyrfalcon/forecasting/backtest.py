@@ -37,7 +37,7 @@ def run(
     checkpoint: str | os.PathLike[str] | None = None,
 ) -> Backtest:
     """Forecasts from all origins of a series that follows the training series; see `KernelForecaster.backtest`."""
-    window = _window(retrain)
+    window = read_window(retrain)
     period = read_duration("every", every)
     history, problem = model.series_.followed_by(series), model.problem_
     start = len(model.series_)
@@ -64,7 +64,7 @@ def run(
     )
 
 
-def _window(retrain: Any) -> np.timedelta64 | None:
+def read_window(retrain: Any) -> np.timedelta64 | None:
     """The duration in "online-90D"; None for the other modes."""
     if isinstance(retrain, str) and retrain.startswith("online-"):
         return read_duration("retrain", retrain.removeprefix("online-"))
