@@ -93,11 +93,11 @@ def _accuracy(study: Study) -> Section:
     for h, horizon in enumerate(study.horizons):
         best = drawn.chosen_trials(study, horizon)
         still = np.mean([trial.nrmse[h] / trial.gamma[h] for trial in best])
-        row = [str(horizon), number(still)]
+        row = [str(horizon), f"{still:.4f}"]
         for model in models:
-            row.append(number(np.mean([trial.nrmse[h] for trial in drawn.chosen_trials(study, horizon, model)])))
+            row.append(f"{np.mean([trial.nrmse[h] for trial in drawn.chosen_trials(study, horizon, model)]):.4f}")
         words = best[0].configuration.words if len(best) == 1 else study.common(horizon).words
-        rows.append([*row, number(np.mean([trial.gamma[h] for trial in best])), words])
+        rows.append([*row, f"{np.mean([trial.gamma[h] for trial in best]):.3f}", words])
     heads = ["horizon", "persistence", *models, "γ", "chosen on the training series"]
     body = page.paragraph(
         "NRMSE is √(Σ (s − ŝ)² / Σ s²), and γ the error over that of persistence from the same origins. "
@@ -148,7 +148,7 @@ def _retraining(study: Study) -> Section | None:
         months = test.by_month()
         deviations = [np.std(months["nrmse"][months["horizon"] == horizon]) for horizon in study.horizons]
         errors = zip(test.nrmse, deviations, strict=True)
-        rows.append([mode, *(f"{number(error, 3)} ± {number(deviation, 2)}" for error, deviation in errors)])
+        rows.append([mode, *(f"{error:.4f} ± {deviation:.3f}" for error, deviation in errors)])
     table = page.table(["retraining", *(f"horizon {horizon}" for horizon in study.horizons)], rows)
     words = f"{name}: {study.chosen(name).words}. NRMSE ± deviation of months; differences below it are small."
     return Section("Retraining", page.paragraph(words) + table + page.figures(drawn.retraining(study, name)))
@@ -161,7 +161,7 @@ def _stations(study: Study) -> Section | None:
     for name in study.stations:
         trial = study.trial(name, study.chosen(name))
         strength = number(study.diurnal[name].mean, 3) if name in study.diurnal else "–"
-        gammas = [number(gamma, 3) for gamma in trial.gamma]
+        gammas = [f"{gamma:.3f}" for gamma in trial.gamma]
         rows.append([name, trial.configuration.words, strength, *gammas])
     heads = ["station", "chosen", "R(24 h)", *(f"γ, {horizon}" for horizon in study.horizons)]
     table = page.table(heads, rows, words=(0, 1))
@@ -172,7 +172,7 @@ def _grid(study: Study) -> Section:
     rows = []
     for configuration in study.configurations:
         found = [trial.nrmse for trial in study.trials if trial.configuration == configuration]
-        rows.append([configuration.words, *(number(error) for error in np.mean(found, axis=0))])
+        rows.append([configuration.words, *(f"{error:.4f}" for error in np.mean(found, axis=0))])
     heads = ["NRMSE", *(f"horizon {horizon}" for horizon in study.horizons)]
     ours = study.chosen(next(iter(study.stations))).words if len(study.stations) == 1 else ""
     return Section("All models", page.table(heads, rows, ours=ours))

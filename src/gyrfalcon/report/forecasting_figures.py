@@ -14,7 +14,7 @@ from .scale import Marked, Scale
 
 Array = np.ndarray[Any, Any]
 
-COLORS = ("ours", "other", "third", "fourth", "ink", "soft")
+COLORS = ("ours", "other", "third", "fourth", "fifth", "ink")
 DESIGNS = {"zm->s": "ours", "s->s": "other", "zm->zm": "third", "s+zm->s": "fourth"}
 MODES = {"static": "other", "online": "third", "incremental": "ours"}
 DAY = np.timedelta64(1, "D")
@@ -294,11 +294,12 @@ def _week(tests: dict[str, Backtest], h: int, start: np.datetime64, title: str) 
     lines = {mode: test.mean[inside, h] for mode, test in tests.items()}
     actual = first.actual[inside, h]
     around = Scale.of(days, room=0.01)
-    plot = Plot(Scale(around.low, around.high, dates=True), Scale.of(actual, *lines.values()), "", first.target)
+    bands = {level: [bound[inside, h] for bound in bounds] for level, bounds in first.intervals.items()}
+    upright = Scale.of(actual, *lines.values(), *(bound for bounds in bands.values() for bound in bounds))
+    plot = Plot(Scale(around.low, around.high, dates=True), upright, "", first.target)
     keys = {"observed": "ink"}
-    if first.intervals:
-        level, (low, high) = next(iter(first.intervals.items()))
-        plot.band(days, low[inside, h], high[inside, h], "soft")
+    for level, (low, high) in bands.items():
+        plot.band(days, low, high, "soft")
         keys[f"{level:g} % interval of {first.retrain}"] = "soft"
     for mode, line in lines.items():
         plot.line(days, line, f"thin {mode_color(mode)}")
