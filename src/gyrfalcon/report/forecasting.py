@@ -98,7 +98,8 @@ def _accuracy(study: Study) -> Section:
             row.append(f"{np.mean([trial.nrmse[h] for trial in drawn.chosen_trials(study, horizon, model)]):.4f}")
         words = best[0].configuration.words if len(best) == 1 else study.common(horizon).words
         rows.append([*row, f"{np.mean([trial.gamma[h] for trial in best]):.3f}", words])
-    heads = ["horizon", "persistence", *models, "γ", "chosen on the training series"]
+    chosen = "chosen on the training series" if len(study.stations) == 1 else "chosen at most stations"
+    heads = ["horizon", "persistence", *models, "γ", chosen]
     body = page.paragraph(
         "NRMSE is √(Σ (s − ŝ)² / Σ s²), and γ the error over that of persistence from the same origins. "
         "Memory and design are chosen by errors on the last blocks of the training series, never by the test."
