@@ -78,7 +78,8 @@ def test_a_killed_backtest_goes_on(mode, kind, tmp_path, monkeypatch):
     train, test = split(make(900, holes=[700]), 600)
     options = FAST if kind == "kernel" else {"horizons": [1, 3], "memory": 3, "penalty": "auto"}
     model = KernelForecaster(model=kind, random_state=0, **options).fit(train)
-    whole = model.backtest(test, retrain=mode, every="1D", level=80)
+    level = None if mode == "online-5D" else 80  # whose intervals need more solves
+    whole = model.backtest(test, retrain=mode, every="1D", level=level)
     monkeypatch.setattr(checkpoints, "EVERY_SECONDS", 0.0)
     monkeypatch.setattr(checkpoints, "PAUSE", 0)
     solved, calls = Regression.solved.__func__, []
@@ -92,7 +93,7 @@ def test_a_killed_backtest_goes_on(mode, kind, tmp_path, monkeypatch):
     monkeypatch.setattr(Regression, "solved", classmethod(killed))
     for _ in range(2):
         with pytest.raises(KeyboardInterrupt):
-            model.backtest(test, retrain=mode, every="1D", level=80, checkpoint=tmp_path / "kept")
+            model.backtest(test, retrain=mode, every="1D", level=level, checkpoint=tmp_path / "kept")
     with pytest.raises(checkpoints.CheckpointError, match="differs in the series"):
         model.backtest(test[: test.times[200]], retrain=mode, every="1D", checkpoint=tmp_path / "kept")
     with pytest.raises(checkpoints.CheckpointError, match="differs in retrain and every"):
@@ -101,7 +102,7 @@ def test_a_killed_backtest_goes_on(mode, kind, tmp_path, monkeypatch):
     with pytest.raises(checkpoints.CheckpointError, match="differs in the fitted model"):
         other.update(train[train.times[500] :]).backtest(test, retrain=mode, every="1D", checkpoint=tmp_path / "kept")
     calls[:] = [None] * 20
-    again = model.backtest(test, retrain=mode, every="1D", level=80, checkpoint=tmp_path / "kept")
+    again = model.backtest(test, retrain=mode, every="1D", level=level, checkpoint=tmp_path / "kept")
     assert len(calls) - 20 == 13 - 7  # of thirteen days, seven were done
     np.testing.assert_array_equal(again.mean, whole.mean)
     assert list((tmp_path / "kept").iterdir()) == []
@@ -128,6 +129,31 @@ def test_nothing_after_an_origin_changes_its_forecast(mode, kind):
         np.testing.assert_array_equal(after.mean[issued], before.mean[issued])
         np.testing.assert_array_equal(after.intervals[80][1][issued], before.intervals[80][1][issued])
         assert not np.allclose(after.mean[~issued], before.mean[~issued])
+
+
+def test_intervals_of_windows_are_those_of_models_of_windows():
+    """Errors of the last half of the training series by models of five days each, by refits."""
+    series = make(1000, holes=[350])
+    train, test = split(series, 800)
+    model = KernelForecaster(random_state=0, **FAST).fit(train)
+    found = model.backtest(test, retrain="online-5D", every="36h", level=80)
+    windows = model.problem_.training(train)
+    rows = windows[len(windows) // 2 :]
+    errors = []
+    for row in rows:
+        period = (train.times[row] - train.times[rows[0]]) // np.timedelta64(36, "h")
+        moment = train.times[rows[0]] + period * np.timedelta64(36, "h")
+        stop = int((train.times[windows + 3] < moment).sum())
+        first = int((train.times[windows] < moment - np.timedelta64(5, "D")).sum())
+        guess = refit(model, train, first, stop, np.array([row]))
+        errors.append(train.channel("speed")[row + np.array([1, 3])] - guess[0])
+    ordered = np.sort(errors, axis=0)
+    rank = int(np.ceil((len(rows) + 1) * 0.9))
+    lower, upper = found.intervals[80]
+    np.testing.assert_allclose(upper - found.mean, np.tile(ordered[rank - 1], (len(upper), 1)), rtol=1e-6)
+    np.testing.assert_allclose(lower, np.maximum(found.mean + ordered[len(rows) - rank], 0), rtol=1e-6)
+    usual = model.backtest(test, retrain="incremental", every="36h", level=80).intervals[80]
+    assert (upper - lower).mean() > (usual[1] - usual[0]).mean()
 
 
 def test_persistence_is_measured_from_the_same_origins():
@@ -221,6 +247,8 @@ def test_backtests_refuse_what_they_cannot_do():
     ):
         with pytest.raises(ValueError, match=match):
             model.backtest(test, **options)
+    with pytest.raises(ValueError, match="is for models that are trained again"):
+        model.backtest(test, checkpoint="here")
     with pytest.raises(TypeError, match="every must be a duration"):
         model.backtest(test, every=7)
     with pytest.raises(ValueError, match="not after"):

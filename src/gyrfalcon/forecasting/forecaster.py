@@ -297,7 +297,7 @@ class KernelForecaster(Savable, BaseEstimator):  # type: ignore[misc]
         mean = self.means(given, rows)
         ahead = np.array(self.problem_.horizons) * given.step
         times = given.times[rows][:, None] + ahead
-        intervals = self.intervals(mean, read_levels(level))
+        intervals = self.intervals(mean, read_levels(level), self.errors_)
         return Forecast(self.problem_.design.target, given.times[rows], self.problem_.horizons, times, mean, intervals)
 
     def _rows(self, series: Series, origin: Any) -> Array:
@@ -332,17 +332,20 @@ class KernelForecaster(Savable, BaseEstimator):  # type: ignore[misc]
             return self.problem_.persistence(series, rows)
         return self.problem_.forecasts(series, rows, regression.predict(self.problem_.features(series, rows)))
 
-    def intervals(self, mean: Array, levels: tuple[float, ...]) -> dict[float, tuple[Array, Array]]:
-        """Bounds around means of shape (n, horizons), for levels in percent; a speed is not negative."""
-        if levels and self.errors_ is None:
+    def intervals(
+        self, mean: Array, levels: tuple[float, ...], errors: Array | None
+    ) -> dict[float, tuple[Array, Array]]:
+        """Bounds around means of shape (n, horizons), for levels in percent, by sorted errors; a speed is not
+        negative."""
+        if levels and errors is None:
             raise ValueError(
                 f"level={levels}: {self.n_windows_:,} windows are too few for blocks that share no stamp, of whose "
                 "errors intervals are made"
             )
         found = {}
         for level in levels:
-            assert self.errors_ is not None
-            lower, upper = (mean + bound for bound in bounds(self.errors_, level))
+            assert errors is not None
+            lower, upper = (mean + bound for bound in bounds(errors, level))
             wind = self.series_.wind
             if wind is not None and self.problem_.design.target == wind.speed:
                 lower = np.maximum(lower, 0.0)
@@ -390,7 +393,8 @@ class KernelForecaster(Savable, BaseEstimator):  # type: ignore[misc]
         every : str or timedelta
             How long a period is.
         level : float or sequence of float, optional
-            Of intervals, in percent.
+            Of intervals, in percent. They are those of `predict`; with a window such as that of "online-90D", they are
+            made of errors of models of such windows, on the last half of the training series.
         checkpoint : path, optional
             A directory where forecasts and moments are kept every few seconds. If the process is killed, the same call
             goes on from there and ends with the same bits. The files are removed at the end.

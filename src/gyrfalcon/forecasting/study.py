@@ -269,7 +269,8 @@ def _retrained(
         model.fit(train)
     for mode in missing:
         level = LEVEL if model.errors_ is not None else None
-        found[mode] = model.backtest(test, retrain=mode, every=every, level=level, checkpoint=kept.folder(mode))
+        under_way = None if mode == "static" else kept.folder(mode)
+        found[mode] = model.backtest(test, retrain=mode, every=every, level=level, checkpoint=under_way)
         kept.keep_backtests(found)
         bar.step()
     return found
