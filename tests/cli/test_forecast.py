@@ -38,6 +38,7 @@ def test_forecasts_and_reports(wind, gyrfalcon, tmp_path):
     assert "1 gap, 2 stamps missing" in found["series"]
     model = gf.load(tmp_path / "m.safetensors")
     assert model.predict().mean[0].tolist() == [row["forecast"] for row in found["forecasts"]]
+    assert "a forecaster of a series" in gyrfalcon(f"info {tmp_path}/m.safetensors").err
     page = (tmp_path / "r.html").read_text()
     assert "forecasts of speed, wind.csv" in page
     again = html.unescape(re.search("<pre>gyrfalcon (.*?)</pre>", page, re.DOTALL)[1])

@@ -253,6 +253,8 @@ def _trials(
     bar: Bar,
 ) -> list[Trial]:
     found = kept.trials()
+    for _ in found:
+        bar.step()
     for configuration in grid[len(found) :]:
         found.append(Trial.run(name, configuration, _prepared(prototype, configuration), train, test))
         kept.keep_trials(found)
@@ -264,6 +266,8 @@ def _retrained(
     model: KernelForecaster, train: Series, test: Series, retrain: Sequence[str], every: str, kept: Kept, bar: Bar
 ) -> dict[str, Backtest]:
     found = kept.backtests()
+    for _ in found:
+        bar.step()
     missing = [mode for mode in retrain if mode not in found]
     if missing:
         model.fit(train)
