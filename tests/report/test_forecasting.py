@@ -81,3 +81,14 @@ def test_stations_have_a_section(tmp_path):
     assert "chosen at most stations" in page
     assert "γ against the strength of the daily cycle" in page
     assert "3 stations" in page
+
+
+def test_stations_with_a_wind_and_without(tmp_path):
+    """What was tried at some stations only is compared there."""
+    wind = make(1100)
+    plain = Series({"t": wind.times, "x": wind.channel("speed")}, time="t")
+    options = {"horizons": [1], "memories": [2], "models": ["linear"], "retrain": []}
+    both = study({"a": wind, "b": plain, "c": plain}, **options)
+    assert both.common(1).design == "s->s"
+    page = both.report(tmp_path / "x.html").read_text(encoding="utf-8")
+    assert "zm→s less s→s" in page

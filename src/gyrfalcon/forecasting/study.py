@@ -132,9 +132,12 @@ class Study:
         return float(trial.validation[self.horizons.index(horizon)])
 
     def common(self, horizon: int) -> Configuration:
-        """The configuration that is chosen at most stations; of several, the first in the order of the grid."""
+        """Of the configurations that were tried everywhere, the one that is chosen at most stations; of several, the
+        first in the order of the grid."""
         votes = Counter(self.chosen(station, horizon) for station in self.stations)
-        return max(self.configurations, key=lambda configuration: votes[configuration])
+        tried = Counter(trial.configuration for trial in self.trials)
+        everywhere = [one for one in self.configurations if tried[one] == len(self.stations)]
+        return max(everywhere, key=lambda configuration: votes[configuration])
 
     def table(self) -> dict[str, Array]:
         """Columns of a table with one row for each station, configuration and horizon."""

@@ -139,6 +139,7 @@ def _difference(study: Study, title: str, one: dict[str, Any], two: dict[str, An
         [
             [_best(study, name, h, one) - _best(study, name, h, two) for h in range(len(study.horizons))]
             for name in study.stations
+            if _matching(study, name, one) and _matching(study, name, two)
         ]
     )
     plot = Plot(_ahead(study), Scale.of([0.0], values), _unit(study), "difference of NRMSE")
@@ -150,8 +151,12 @@ def _difference(study: Study, title: str, one: dict[str, Any], two: dict[str, An
 
 
 def _best(study: Study, name: str, h: int, wanted: dict[str, Any]) -> float:
-    found = [t for t in study.at(name) if all(getattr(t.configuration, key) == value for key, value in wanted.items())]
-    return float(min(found, key=lambda trial: float(trial.validation[h])).nrmse[h])
+    return float(min(_matching(study, name, wanted), key=lambda trial: float(trial.validation[h])).nrmse[h])
+
+
+def _matching(study: Study, name: str, wanted: dict[str, Any]) -> list[Trial]:
+    """Trials of a station whose configurations have those values; none of a design that it has no wind for."""
+    return [t for t in study.at(name) if all(getattr(t.configuration, key) == value for key, value in wanted.items())]
 
 
 def by_month_and_hour(study: Study, station: str) -> list[str]:
