@@ -5,7 +5,7 @@ SANITIZED := build/sanitized
 TESTS_OF_NATIVE := $(addprefix tests/matrix/test_,conformance.py engines_agree.py gradients.py native_door.py \
 	native_gradients.py native_sgd.py native_waves.py precision.py threads.py)
 
-.PHONY: demo test machines bench lint docs sanitize clean
+.PHONY: demo test machines bench lint docs sanitize compilers neon oldest wheel clean
 
 demo: $(INSTALLED)
 	$(BIN)/python -m benchmarks demo
@@ -41,6 +41,30 @@ sanitize: $(INSTALLED)
 		"$$($(BIN)/python -c 'import sys; print(sys._base_executable)')" \
 		-m pytest $(TESTS_OF_NATIVE) -k native -n 2 --dist loadgroup -p no:cacheprovider -p no:benchmark
 
+# The core's own test, which needs no Python, with warnings taken for errors: by GCC and Clang, with each instruction set.
+compilers:
+	for compiler in g++ clang++; do \
+		cmake -S native -B build/$$compiler -DGYRFALCON_CONFORMANCE=ON -DGYRFALCON_WERROR=ON \
+			-DCMAKE_CXX_COMPILER=$$compiler && cmake --build build/$$compiler -j 2 || exit 1; \
+		for simd in avx512 avx2 baseline; do GYRFALCON_SIMD=$$simd build/$$compiler/conformance || exit 1; done; \
+	done
+
+# The same test on an emulated 64-bit ARM processor. Debian: g++-aarch64-linux-gnu qemu-user
+neon:
+	cmake -S native -B build/neon -DGYRFALCON_CONFORMANCE=ON -DGYRFALCON_WERROR=ON -DCMAKE_SYSTEM_NAME=Linux \
+		-DCMAKE_SYSTEM_PROCESSOR=aarch64 -DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++ \
+		-DCMAKE_EXE_LINKER_FLAGS=-static -DCMAKE_CROSSCOMPILING_EMULATOR=qemu-aarch64
+	cmake --build build/neon -j 2
+	ctest --test-dir build/neon --output-on-failure
+
+# The tests with the oldest versions of other libraries that pyproject.toml allows.
+oldest:
+	$(PYTHON) tests/oldest.py -n 2 --dist loadgroup
+
+# A source archive and a wheel in dist/, each tried in an empty environment without a compiler.
+wheel: $(INSTALLED)
+	$(BIN)/python tests/wheel.py
+
 # Everything users need, from a clean start. PyTorch comes first, pinned: a bare `torch` would pull gigabytes.
 $(INSTALLED): pyproject.toml constraints.txt $(wildcard native/*)
 	test -d .venv || $(PYTHON) -m venv .venv
@@ -49,4 +73,4 @@ $(INSTALLED): pyproject.toml constraints.txt $(wildcard native/*)
 	touch $@
 
 clean:
-	rm -rf .venv build report
+	rm -rf .venv build dist report

@@ -12,13 +12,12 @@
 namespace gyrfalcon {
 namespace {
 
-bool supported([[maybe_unused]] std::string_view name) {
 #if defined(GYRFALCON_X86)
+bool supported(std::string_view name) {
     if (name == "avx512") return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq");
-    if (name == "avx2") return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-#endif
-    return false;
+    return name == "avx2" && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 }
+#endif
 
 }  // namespace
 
