@@ -14,6 +14,7 @@ from . import (
     defaults,
     demo,
     feature_learning,
+    forecasting,
     gaussian_processes,
     gradient,
     gram,
@@ -109,6 +110,8 @@ def main() -> None:
             inverse_dynamics.run(arguments.quick)
         case "koopman":
             koopman.run(arguments.quick)
+        case "forecasting":
+            forecasting.run(arguments.quick)
         case "online":
             online.run(arguments.quick)
         case "seeds":
@@ -184,6 +187,11 @@ def _parser() -> argparse.ArgumentParser:
         "koopman",
         parents=[quick],
         help=f"spectra that are known, forecasts, beside kooplearn and deeptime ($GYRFALCON_KOOPMAN_PEERS); {data}",
+    )
+    commands.add_parser(
+        "forecasting",
+        parents=[quick],
+        help=f"wind beside LightGBM, mlforecast and skforecast ($GYRFALCON_FORECASTING_PEERS); {data}",
     )
     commands.add_parser(
         "online",

@@ -44,6 +44,7 @@ SMALLER = {
     "docs/eigenpro.md": {"20_000": "1_000", "X[:1000]": "X[:100]"},
     "docs/engine.md": {"1_000_000": "2_000", "1000": "100"},
     "docs/scale.md": {"n=1e8": "n=1e6", "m=1000": "m=100"},
+    "docs/forecasting.md": {"n_centers=100": "n_centers=40"},
     "docs/random_features.md": {
         "(5000, 4)": "(1000, 4)",
         "4000": "800",

@@ -2,9 +2,12 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 import gyrfalcon as gf
+from gyrfalcon import checkpoints
 from gyrfalcon.forecasting import KernelForecaster, Series, diurnal_strength
+from gyrfalcon.forecasting.regression import Regression
 from reference.forecasting import FAST, START, autoregression, make
 
 MODES = ["static", "incremental", "online", "online-5D"]
@@ -14,13 +17,13 @@ def split(series, at):
     return series[: series.times[at]], series[series.times[at] :]
 
 
-def refit(model, history, first, stop, rows):
+def refit(model, history, first, stop, rows, penalty=None):
     """Forecasts from rows by moments of the windows from first to stop, made at once."""
     problem = model.problem_
     known = problem.training(history)[first:stop]
     K = gf.KernelMatrix(model.kernel_, problem.features(history, known).to_array(), model.centers_)
     moments = gf.moments.Moments.of(K, problem.targets(history, known))
-    beta, intercept, _ = moments.solve(float(model.penalties_[0]))
+    beta, intercept, _ = moments.solve(float(model.penalties_[0] if penalty is None else penalty))
     X = problem.features(history, rows).to_array()
     return problem.forecasts(history, rows, gf.KernelMatrix(model.kernel_, X, model.centers_) @ beta + intercept)
 
@@ -46,13 +49,74 @@ def test_retraining_is_a_refit_of_what_was_known(mode):
         np.testing.assert_allclose(found.mean[moments == number], expected, rtol=1e-8)
 
 
+def test_chosen_penalties_are_for_so_many_windows():
+    """What is chosen for n windows is n / count times as large for count; what is given stays."""
+    series = make(1000)
+    train, test = split(series, 700)
+    chosen = KernelForecaster(random_state=0, **FAST | {"penalty": "auto", "horizons": [1]}).fit(train)
+    n, penalty = chosen.n_windows_, chosen.penalties_[0]
+    np.testing.assert_allclose(chosen.penalties_of(n // 4), penalty * n / (n // 4), rtol=1e-14)
+    found = chosen.backtest(test, retrain="online-5D", every="10D")
+    windows = chosen.problem_.training(series)
+    known = np.flatnonzero(series.times[windows + 1] < test.times[0])
+    first = int(np.searchsorted(series.times[windows], test.times[0] - np.timedelta64(5, "D")))
+    assert len(known) - first < 121 < n
+    rows = np.searchsorted(series.times, found.origins[found.origins < test.times[240]])
+    scaled = penalty * n / (len(known) - first)
+    expected = refit(chosen, series, first, len(known), rows, scaled)
+    np.testing.assert_allclose(found.mean[: len(rows)], expected, rtol=1e-8)
+    longer = clone(chosen).fit(train).update(test)
+    assert longer.n_windows_ == len(windows)
+    np.testing.assert_allclose(longer.penalties_, penalty * n / len(windows), rtol=1e-12)
+    given = KernelForecaster(random_state=0, **FAST).fit(train)
+    assert given.penalties_of(10).tolist() == given.update(test).penalties_.tolist() == [1e-4, 1e-4]
+
+
+@pytest.mark.parametrize("mode", ["incremental", "online", "online-5D"])
+@pytest.mark.parametrize("kind", ["kernel", "linear"])
+def test_a_killed_backtest_goes_on(mode, kind, tmp_path, monkeypatch):
+    train, test = split(make(900, holes=[700]), 600)
+    options = FAST if kind == "kernel" else {"horizons": [1, 3], "memory": 3, "penalty": "auto"}
+    model = KernelForecaster(model=kind, random_state=0, **options).fit(train)
+    level = None if mode == "online-5D" else 80  # whose intervals need more solves
+    whole = model.backtest(test, retrain=mode, every="1D", level=level)
+    monkeypatch.setattr(checkpoints, "EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(checkpoints, "PAUSE", 0)
+    solved, calls = Regression.solved.__func__, []
+
+    def killed(cls, *args):
+        calls.append(args)
+        if len(calls) in (3, 9):
+            raise KeyboardInterrupt
+        return solved(cls, *args)
+
+    monkeypatch.setattr(Regression, "solved", classmethod(killed))
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            model.backtest(test, retrain=mode, every="1D", level=level, checkpoint=tmp_path / "kept")
+    with pytest.raises(checkpoints.CheckpointError, match="differs in the series"):
+        model.backtest(test[: test.times[200]], retrain=mode, every="1D", checkpoint=tmp_path / "kept")
+    with pytest.raises(checkpoints.CheckpointError, match="differs in retrain and every"):
+        model.backtest(test, retrain=mode, every="2D", checkpoint=tmp_path / "kept")
+    other = KernelForecaster(model=kind, random_state=0, **options).fit(train[: train.times[500]])
+    with pytest.raises(checkpoints.CheckpointError, match="differs in the fitted model"):
+        other.update(train[train.times[500] :]).backtest(test, retrain=mode, every="1D", checkpoint=tmp_path / "kept")
+    calls[:] = [None] * 20
+    again = model.backtest(test, retrain=mode, every="1D", level=level, checkpoint=tmp_path / "kept")
+    assert len(calls) - 20 == 13 - 7  # of thirteen days, seven were done
+    np.testing.assert_array_equal(again.mean, whole.mean)
+    assert list((tmp_path / "kept").iterdir()) == []
+
+
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("kind", ["kernel", "linear", "persistence"])
+@pytest.mark.parametrize("kind", ["kernel", "linear", "persistence", "chosen"])
 def test_nothing_after_an_origin_changes_its_forecast(mode, kind):
     series = make(900, holes=[700])
     train, test = split(series, 600)
-    options = FAST if kind == "kernel" else {"horizons": [1, 3], "memory": 3, "penalty": 1e-4}
-    model = KernelForecaster(model=kind, random_state=0, **options).fit(train)
+    options = FAST if kind in ("kernel", "chosen") else {"horizons": [1, 3], "memory": 3, "penalty": 1e-4}
+    if kind == "chosen":  # penalties depend on the number of windows
+        options = options | {"penalty": "auto", "design": "zm->zm", "model": "kernel"}
+    model = KernelForecaster(random_state=0, **{"model": kind} | options).fit(train)
     before = model.backtest(test, retrain=mode, every="1D", level=80)
     for origin in before.origins[[0, 23, 24, 100, 170]]:
         values = test.values.copy()
@@ -65,6 +129,31 @@ def test_nothing_after_an_origin_changes_its_forecast(mode, kind):
         np.testing.assert_array_equal(after.mean[issued], before.mean[issued])
         np.testing.assert_array_equal(after.intervals[80][1][issued], before.intervals[80][1][issued])
         assert not np.allclose(after.mean[~issued], before.mean[~issued])
+
+
+def test_intervals_of_windows_are_those_of_models_of_windows():
+    """Errors of the last half of the training series by models of five days each, by refits."""
+    series = make(1000, holes=[350])
+    train, test = split(series, 800)
+    model = KernelForecaster(random_state=0, **FAST).fit(train)
+    found = model.backtest(test, retrain="online-5D", every="36h", level=80)
+    windows = model.problem_.training(train)
+    rows = windows[len(windows) // 2 :]
+    errors = []
+    for row in rows:
+        period = (train.times[row] - train.times[rows[0]]) // np.timedelta64(36, "h")
+        moment = train.times[rows[0]] + period * np.timedelta64(36, "h")
+        stop = int((train.times[windows + 3] < moment).sum())
+        first = int((train.times[windows] < moment - np.timedelta64(5, "D")).sum())
+        guess = refit(model, train, first, stop, np.array([row]))
+        errors.append(train.channel("speed")[row + np.array([1, 3])] - guess[0])
+    ordered = np.sort(errors, axis=0)
+    rank = int(np.ceil((len(rows) + 1) * 0.9))
+    lower, upper = found.intervals[80]
+    np.testing.assert_allclose(upper - found.mean, np.tile(ordered[rank - 1], (len(upper), 1)), rtol=1e-6)
+    np.testing.assert_allclose(lower, np.maximum(found.mean + ordered[len(rows) - rank], 0), rtol=1e-6)
+    usual = model.backtest(test, retrain="incremental", every="36h", level=80).intervals[80]
+    assert (upper - lower).mean() > (usual[1] - usual[0]).mean()
 
 
 def test_persistence_is_measured_from_the_same_origins():
@@ -158,6 +247,8 @@ def test_backtests_refuse_what_they_cannot_do():
     ):
         with pytest.raises(ValueError, match=match):
             model.backtest(test, **options)
+    with pytest.raises(ValueError, match="is for models that are trained again"):
+        model.backtest(test, checkpoint="here")
     with pytest.raises(TypeError, match="every must be a duration"):
         model.backtest(test, every=7)
     with pytest.raises(ValueError, match="not after"):

@@ -12,6 +12,7 @@ from PIL import Image
 from sklearn.datasets import load_diabetes, load_digits, load_wine
 
 import gyrfalcon as gf
+from reference.forecasting import make
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]
@@ -48,7 +49,14 @@ def reports(tmp_path_factory):
     labels = np.array([f"the digit that is called {digit}" for digit in y])
     model = gf.KernelClassifier(random_state=0, verbose=False, tune=None, n_centers=50).fit(X[:300], labels[:300])
     third = model.report(X[300:600], labels[300:600], folder / "ten.html")
-    return first, second, third
+    forecaster = gf.forecasting.KernelForecaster(
+        n_centers=30, length_scale=1.0, decay=0.5, penalty=1e-4, random_state=0
+    )
+    names = ("A station with a long name on a hill by the sea", "B")
+    stations = {name: make(1500, seed=seed, holes=[700]) for seed, name in enumerate(names)}
+    options = {"horizons": [1, 3, 6], "memories": [2, 6, 24], "every": "7D", "forecaster": forecaster}
+    fourth = gf.forecasting.study(stations, **options).report(folder / "forecasts.html", title="Wind at two stations")
+    return first, second, third, fourth
 
 
 def browse(folder, page, *flags):
@@ -83,7 +91,8 @@ def framed(folder, pages, width, height=4000):
 def test_light_and_dark_pictures_are_not_blank(reports, tmp_path):
     light = picture(tmp_path, reports[0], "desktop", (1100, 3600))
     dark = picture(tmp_path, reports[1], "dark", (1100, 3600), DARK)
-    for image in (light, dark):
+    forecasts = picture(tmp_path, reports[3], "forecasts", (1100, 3600), DARK)
+    for image in (light, dark, forecasts):
         assert len(np.unique(image)) > 200
         assert min(len(np.unique(part)) for part in np.array_split(image[:2400], 8)) > 20  # something everywhere
     assert np.median(light) > 0xE00000
@@ -96,7 +105,7 @@ def test_nothing_is_wider_than_a_phone(reports, tmp_path):
     document, complaints = browse(tmp_path, framed(tmp_path, reports, PHONE), "--dump-dom", "--window-size=1200,900")
     assert not complaints
     found = re.search(r'<pre id="found">(.*?)</pre>', document, re.S).group(1).strip().splitlines()
-    assert len(found) == 3
+    assert len(found) == 4
     for line in found:
         width, drawn, *wide = line.split(" ", 2)
         assert int(width) <= PHONE, line

@@ -51,6 +51,8 @@ def parts(model: Any) -> tuple[KernelEstimator, list[str], str, str | None]:
         return model.estimator_, names, model.task_, model.target_
     if isinstance(model, gf.dynamics.Koopman):
         raise ValueError("the file holds a Koopman model: load it in Python with gyrfalcon.load")
+    if isinstance(model, gf.forecasting.KernelForecaster):
+        raise ValueError("the file holds a forecaster of a series: load it in Python with gyrfalcon.load")
     if not isinstance(model, KernelEstimator):
         raise ValueError(f"the file holds a {type(model).__name__}, which predicts nothing")
     names = getattr(model, "feature_names_in_", None)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gyrfalcon.arrays import Array
+from gyrfalcon.checkpoints import Checkpoint
+from gyrfalcon.estimators.fingerprint import digest, fingerprint
 from gyrfalcon.moments import Moments
+from gyrfalcon.persistence import State
 
 from .problem import Problem
 from .regression import Basis, Regression
@@ -19,22 +25,38 @@ if TYPE_CHECKING:
     from .forecaster import KernelForecaster
 
 MODES = ("static", "incremental", "online")
+STAGE = "solver"  # of the checkpoint
 
 
-def run(model: KernelForecaster, series: Series, *, retrain: Any, every: Any, levels: tuple[float, ...]) -> Backtest:
+def run(
+    model: KernelForecaster,
+    series: Series,
+    *,
+    retrain: Any,
+    every: Any,
+    levels: tuple[float, ...],
+    checkpoint: str | os.PathLike[str] | None = None,
+) -> Backtest:
     """Forecasts from all origins of a series that follows the training series; see `KernelForecaster.backtest`."""
-    window = _window(retrain)
-    period = read_duration("every", every)
+    plan = _Plan(str(retrain), read_duration("every", every), read_window(retrain))
     history, problem = model.series_.followed_by(series), model.problem_
-    start = len(model.series_)
     origins = problem.origins(history)
-    origins = origins[origins >= start]
+    origins = origins[origins >= len(model.series_)]
     if len(origins) == 0:
         raise ValueError(f"{series!r} has no window of memory={problem.memory} stamps without a gap or NaN")
+    errors = model.errors_
     if model.model == "persistence" or retrain == "static":
+        if checkpoint is not None:
+            raise ValueError(
+                f"checkpoint={os.fspath(checkpoint)!r} is for models that are trained again: leave it out with "
+                f"retrain={retrain!r} and model={model.model!r}"
+            )
         found = model.means(history, origins)
     else:
-        found = _retrained(model, history, origins, period, str(retrain), window)
+        kept = None if checkpoint is None else _checkpoint(checkpoint, model, history, plan)
+        if levels and plan.window is not None:
+            errors = _errors(model, plan)
+        found = _retrained(model, history, origins, plan, kept)
     ahead = np.array(problem.horizons) * history.step
     return Backtest(
         target=problem.design.target,
@@ -44,12 +66,12 @@ def run(model: KernelForecaster, series: Series, *, retrain: Any, every: Any, le
         actual=problem.actual(history, origins),
         mean=found,
         persistence=problem.persistence(history, origins),
-        intervals=model.intervals(found, levels),
+        intervals=model.intervals(found, levels, errors),
         retrain=str(retrain),
     )
 
 
-def _window(retrain: Any) -> np.timedelta64 | None:
+def read_window(retrain: Any) -> np.timedelta64 | None:
     """The duration in "online-90D"; None for the other modes."""
     if isinstance(retrain, str) and retrain.startswith("online-"):
         return read_duration("retrain", retrain.removeprefix("online-"))
@@ -58,35 +80,105 @@ def _window(retrain: Any) -> np.timedelta64 | None:
     return None
 
 
-def _retrained(
-    model: KernelForecaster, history: Series, origins: Array, period: np.timedelta64, mode: str, window: Any
-) -> Array:
+@dataclass(frozen=True)
+class _Plan:
+    """How models are trained again."""
+
+    mode: str
+    period: np.timedelta64
+    window: np.timedelta64 | None
+
+
+def _checkpoint(directory: str | os.PathLike[str], model: KernelForecaster, history: Series, plan: _Plan) -> Checkpoint:
+    """That of one backtest: of a model as it was fitted, a series, a mode and a period."""
+    known = {"the fitted model": digest((model.kernel_.to_dict(), model.centers_, model.penalties_))}
+    settings = (plan.mode, str(plan.period))
+    data = {"the series": (history.times.astype(np.int64), history.values), "retrain and every": settings}
+    return Checkpoint(directory, fingerprint(model, data) | known)
+
+
+def _retrained(model: KernelForecaster, history: Series, origins: Array, plan: _Plan, kept: Checkpoint | None) -> Array:
+    """Forecasts from origins after the training series."""
     problem, start = model.problem_, len(model.series_)
     rows = problem.training(history)
-    ends = rows + problem.horizons[-1]  # the last stamp that a window needs
-    first = int(np.searchsorted(ends, start))  # windows before it belong to the fit
-    if mode != "incremental" and first < model.n_windows_:
+    first = int(np.searchsorted(rows + problem.horizons[-1], start))  # windows before it belong to the fit
+    if plan.mode != "incremental" and first < model.n_windows_:
         raise ValueError(
-            f"retrain={mode!r} takes windows of the training series out, but a model file keeps only the end of it: "
-            "fit the model again, or use retrain='incremental'"
+            f"retrain={plan.mode!r} takes windows of the training series out, but a model file keeps only the end of "
+            "it: fit the model again, or use retrain='incremental'"
         )
     state = _Sliding(model.basis_, problem, history, rows, model.moments_, (0, first))
-    found = np.empty((len(origins), len(problem.horizons)))
-    begin = history.times[start]
-    number = np.asarray((history.times[origins] - begin) // period).astype(np.int64)
-    for place in np.unique(number):
-        moment = begin + int(place) * period
-        stop = int(np.searchsorted(ends, np.searchsorted(history.times, moment)))  # all targets lie before the moment
-        if window is not None:
-            oldest = int(np.searchsorted(history.times[rows], moment - window))
-        else:
-            oldest = max(0, stop - first) if mode == "online" else 0
-        if mode != "incremental" and stop - oldest < 2:
-            raise ValueError(f"retrain={mode!r}: {stop - oldest} windows are known at {moment}: use a longer duration")
-        regression = Regression.solved(model.basis_, state.moved(oldest, stop), model.penalties_)
-        here = origins[number == place]
-        found[number == place] = problem.forecasts(history, here, regression.predict(problem.features(history, here)))
+    found = np.full((len(origins), len(problem.horizons)), np.nan)
+    done = -1 if kept is None else _resumed(kept, state, found)
+    for place, chosen, means in _periods(model, history, origins, start, plan, state, done):
+        found[chosen] = means
+        if kept is not None and kept.due:
+            facts, arrays = state.pack()
+            kept.save(STAGE, facts | {"done": place}, arrays | {"found": found})
+    if kept is not None:
+        kept.clear()
     return found
+
+
+def _errors(model: KernelForecaster, plan: _Plan) -> Array | None:
+    """Sorted errors of forecasts of the last half of the training series, by models that are trained in the same way.
+
+    Those of the fit are errors of models of everything before, which are better than models of a short window.
+    """
+    if model.errors_ is None:
+        return None
+    series, problem = model.series_, model.problem_
+    rows = problem.training(series)
+    origins = rows[len(rows) // 2 :]
+    nothing = model.moments_ - model.moments_
+    state = _Sliding(model.basis_, problem, series, rows, nothing, (0, 0))
+    found = np.full((len(origins), len(problem.horizons)), np.nan)
+    for _, chosen, means in _periods(model, series, origins, int(origins[0]), plan, state, -1):
+        found[chosen] = means
+    return np.sort(problem.actual(series, origins) - found, axis=0)
+
+
+def _periods(
+    model: KernelForecaster, history: Series, origins: Array, start: int, plan: _Plan, state: _Sliding, done: int
+) -> Iterator[tuple[int, Array, Array]]:
+    """For each period after those that are done: its number, which origins lie in it, and forecasts from these.
+
+    Periods are counted from the stamp in the row `start`. The model of each knows the windows whose targets all lie
+    before the period.
+    """
+    problem, rows = model.problem_, state.rows
+    ends = rows + problem.horizons[-1]  # the last stamp that a window needs
+    first = int(np.searchsorted(ends, start))
+    begin = history.times[start]
+    number = np.asarray((history.times[origins] - begin) // plan.period).astype(np.int64)
+    for place in np.unique(number[number > done]):
+        moment = begin + int(place) * plan.period
+        stop = int(np.searchsorted(ends, np.searchsorted(history.times, moment)))
+        if plan.window is not None:
+            oldest = int(np.searchsorted(history.times[rows], moment - plan.window))
+        else:
+            oldest = max(0, stop - first) if plan.mode == "online" else 0
+        if plan.mode != "incremental" and stop - oldest < 2:
+            raise ValueError(
+                f"retrain={plan.mode!r}: {stop - oldest} windows are known at {moment}: use a longer duration"
+            )
+        moments = state.moved(oldest, stop)
+        regression = Regression.solved(model.basis_, moments, model.penalties_of(moments.count))
+        chosen = number == place
+        raw = regression.predict(problem.features(history, origins[chosen]))
+        yield int(place), chosen, problem.forecasts(history, origins[chosen], raw)
+
+
+def _resumed(kept: Checkpoint, state: _Sliding, found: Array) -> int:
+    """Put state and forecasts where they stood; returns the last period that is done, or -1."""
+    kept.begin({})
+    saved = kept.load(STAGE)
+    if saved is None:
+        return -1
+    facts, arrays = saved
+    found[:] = arrays.pop("found")
+    state.unpack(facts, arrays)
+    return int(facts["done"])
 
 
 class _Sliding:
@@ -95,7 +187,7 @@ class _Sliding:
     def __init__(
         self, basis: Basis, problem: Problem, series: Series, rows: Array, moments: Moments, span: tuple[int, int]
     ):
-        self._basis, self._problem, self._series, self._rows = basis, problem, series, rows
+        self._basis, self._problem, self._series, self.rows = basis, problem, series, rows
         self._moments, self._span = moments, span
 
     def moved(self, first: int, stop: int) -> Moments:
@@ -109,7 +201,16 @@ class _Sliding:
         self._span = first, stop
         return self._moments
 
+    def pack(self) -> State:
+        facts, arrays = self._moments.pack()
+        return {"moments": facts, "span": self._span}, arrays
+
+    def unpack(self, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
+        self._moments = replace(Moments.unpack(facts["moments"], arrays), whitening=self._basis.whitening)
+        first, stop = facts["span"]
+        self._span = int(first), int(stop)
+
     def _of(self, first: int, stop: int) -> Moments:
-        rows = self._rows[first:stop]
+        rows = self.rows[first:stop]
         X, Y = self._problem.features(self._series, rows), self._problem.targets(self._series, rows)
         return self._basis.moments(X, Y, self._moments.origin)

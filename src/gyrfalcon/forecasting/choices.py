@@ -182,7 +182,8 @@ class Chooser:
         return float((errors / np.square(self.Y - self.origin).sum(0)).mean())
 
     def _folds(self, basis: Basis) -> Folds:
-        return Folds(basis.parts(self.X, self.Y, self.labels, self.parts, self.origin))
+        parts = basis.parts(self.X, self.Y, self.labels, self.parts, self.origin)
+        return Folds(parts, basis.inverse_gram)
 
     def _finished(self, kernel: Kernel, centers: Array, multiple: float, decay: float) -> Chosen:
         """With penalties on a grid of decades, and then on a finer one around the best of each output."""

@@ -37,9 +37,10 @@ def blocks_of(origins: Array, count: int, reach: int) -> tuple[Array, int]:
 
 @dataclass(frozen=True)
 class Folds:
-    """Moments of the parts that `blocks_of` labels."""
+    """Moments of the parts that `blocks_of` labels, and the inverse gram matrix of their whitening."""
 
     parts: list[Moments]
+    inverse_gram: Array
 
     @property
     def count(self) -> int:
@@ -72,6 +73,6 @@ class Folds:
         for known, held in self.held_out():
             right, center = known.sums.right_side(), known.sums.center()
             for row, penalty in enumerate(penalties):
-                V = solve_positive(known.matrix(float(penalty)), right)
+                V = solve_positive(known.matrix(float(penalty), inverse_gram=self.inverse_gram), right)
                 found[row] += held.sums.squared_error(V, held.second @ V, center)
         return found

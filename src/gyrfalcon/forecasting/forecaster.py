@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Self
 
 import numpy as np
@@ -198,12 +199,14 @@ class KernelForecaster(Savable, BaseEstimator):  # type: ignore[misc]
             known = None
             if folds is not None and self._regression is not None:
                 old = self._regression
-                known = Regression.solved(old.basis, folds.before(place), old.penalties)
+                before = folds.before(place)
+                known = Regression.solved(old.basis, before, self.penalties_of(before.count))
             found.append(self.problem_.actual(self.series_, rows) - self._means(self.series_, rows, known))
         return np.sort(np.concatenate(found), axis=0) if found else None
 
     def update(self, later: Series) -> Self:
-        """Learn from the stamps that have come since: kernel, centers and penalties stay.
+        """Learn from the stamps that have come since: kernel and centers stay, and penalties are `penalties_of` so many
+        windows.
 
         The model is that of a fit of everything with the same choices.
 
@@ -217,10 +220,12 @@ class KernelForecaster(Savable, BaseEstimator):  # type: ignore[misc]
         history = self.series_.followed_by(later)
         origins = self.problem_.training(history)
         fresh = origins[origins + self.problem_.horizons[-1] >= len(self.series_)]
-        self.series_, self.n_windows_ = history, self.n_windows_ + len(fresh)
+        count = self.n_windows_ + len(fresh)
         if self._moments is not None and self._regression is not None:
+            penalties = self.penalties_of(count)
             self._moments = self._moments + self._moments_of(history, fresh)
-            self._regression = Regression.solved(self._regression.basis, self._moments, self._regression.penalties)
+            self._regression = Regression.solved(self._regression.basis, self._moments, penalties)
+        self.series_, self.n_windows_ = history, count
         return self
 
     def _moments_of(self, series: Series, origins: Array) -> Moments:
@@ -253,6 +258,19 @@ class KernelForecaster(Savable, BaseEstimator):  # type: ignore[misc]
     def penalties_(self) -> Array:
         return self._learned()[0].penalties
 
+    def penalties_of(self, count: int) -> Array:
+        """The penalties of a model of so many windows.
+
+        Errors are averaged over windows, so that a penalty that is good for n of them is n / count times as large for
+        count. A penalty that was given, rather than chosen, stays what it is.
+
+        Parameters
+        ----------
+        count : int
+        """
+        chosen = self.penalties_
+        return chosen * (self.n_windows_ / count) if self.penalty == "auto" else chosen
+
     @property
     def moments_(self) -> Moments:
         return self._learned()[1]
@@ -279,7 +297,7 @@ class KernelForecaster(Savable, BaseEstimator):  # type: ignore[misc]
         mean = self.means(given, rows)
         ahead = np.array(self.problem_.horizons) * given.step
         times = given.times[rows][:, None] + ahead
-        intervals = self.intervals(mean, read_levels(level))
+        intervals = self.intervals(mean, read_levels(level), self.errors_)
         return Forecast(self.problem_.design.target, given.times[rows], self.problem_.horizons, times, mean, intervals)
 
     def _rows(self, series: Series, origin: Any) -> Array:
@@ -314,17 +332,20 @@ class KernelForecaster(Savable, BaseEstimator):  # type: ignore[misc]
             return self.problem_.persistence(series, rows)
         return self.problem_.forecasts(series, rows, regression.predict(self.problem_.features(series, rows)))
 
-    def intervals(self, mean: Array, levels: tuple[float, ...]) -> dict[float, tuple[Array, Array]]:
-        """Bounds around means of shape (n, horizons), for levels in percent; a speed is not negative."""
-        if levels and self.errors_ is None:
+    def intervals(
+        self, mean: Array, levels: tuple[float, ...], errors: Array | None
+    ) -> dict[float, tuple[Array, Array]]:
+        """Bounds around means of shape (n, horizons), for levels in percent, by sorted errors; a speed is not
+        negative."""
+        if levels and errors is None:
             raise ValueError(
                 f"level={levels}: {self.n_windows_:,} windows are too few for blocks that share no stamp, of whose "
                 "errors intervals are made"
             )
         found = {}
         for level in levels:
-            assert self.errors_ is not None
-            lower, upper = (mean + bound for bound in bounds(self.errors_, level))
+            assert errors is not None
+            lower, upper = (mean + bound for bound in bounds(errors, level))
             wind = self.series_.wind
             if wind is not None and self.problem_.design.target == wind.speed:
                 lower = np.maximum(lower, 0.0)
@@ -346,12 +367,21 @@ class KernelForecaster(Savable, BaseEstimator):  # type: ignore[misc]
         errors = np.square(actual - self.means(series, rows)).sum(0)
         return float(1 - (errors / np.square(actual - actual.mean(0)).sum(0)).mean())
 
-    def backtest(self, series: Series, *, retrain: str = "static", every: Any = "7D", level: Any = None) -> Backtest:
+    def backtest(
+        self,
+        series: Series,
+        *,
+        retrain: str = "static",
+        every: Any = "7D",
+        level: Any = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+    ) -> Backtest:
         """Forecasts from every origin of a later series, by models that know only what was known at each.
 
         The model is trained again at the first stamp and after each period, from windows whose targets all lie before
-        that moment. Kernel, centers and penalties stay those of the fit. Windows that come and go are added to the
-        moments and taken out of them, so that a period costs one solve. The model itself does not change.
+        that moment. Kernel and centers stay those of the fit, and penalties are `penalties_of` so many windows. Windows
+        that come and go are added to the moments and taken out of them, so that a period costs one solve. The model
+        itself does not change.
 
         Parameters
         ----------
@@ -363,11 +393,16 @@ class KernelForecaster(Savable, BaseEstimator):  # type: ignore[misc]
         every : str or timedelta
             How long a period is.
         level : float or sequence of float, optional
-            Of intervals, in percent.
+            Of intervals, in percent. They are those of `predict`; with a window such as that of "online-90D", they are
+            made of errors of models of such windows, on the last half of the training series.
+        checkpoint : path, optional
+            A directory where forecasts and moments are kept every few seconds. If the process is killed, the same call
+            goes on from there and ends with the same bits. The files are removed at the end.
         """
         check_is_fitted(self, "problem_")
         _check_series(series)
-        return run(self, series, retrain=retrain, every=every, levels=read_levels(level))
+        levels = read_levels(level)
+        return run(self, series, retrain=retrain, every=every, levels=levels, checkpoint=checkpoint)
 
     # Files.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -26,6 +27,11 @@ class Basis:
     def of(cls, kernel: Kernel, centers: Array, memory_budget: int | None = None) -> Basis:
         K = KernelMatrix(kernel, centers, memory_budget=memory_budget)
         return cls(kernel, centers, Whitening.of(K), memory_budget)
+
+    @cached_property
+    def inverse_gram(self) -> Array:
+        """That of the whitening, which every solve needs."""
+        return self.whitening.inverse_gram()
 
     def matrix(self, X: Source) -> KernelMatrix:
         return KernelMatrix(self.kernel, X, self.centers, memory_budget=self.memory_budget)
@@ -68,7 +74,8 @@ class Regression:
         intercepts = np.empty(len(penalties))
         for penalty in np.unique(penalties):
             chosen = np.flatnonzero(penalties == penalty)
-            found, offset, _ = of_outputs(moments, chosen).solve(float(penalty))
+            some = of_outputs(moments, chosen)
+            found, offset, _ = some.solve(float(penalty), inverse_gram=basis.inverse_gram)
             coefficients[:, chosen], intercepts[chosen] = found, offset
         return cls(basis, penalties, coefficients, intercepts)
 

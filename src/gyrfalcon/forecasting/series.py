@@ -13,7 +13,7 @@ from gyrfalcon.tables import read_table
 from gyrfalcon.tables.columns import as_column, named_columns
 
 from .lags import LaggedSource
-from .stamps import check_order, duration_text, grid_step, read_stamp, read_stamps
+from .stamps import check_order, duration_text, grid_step, read_moment, read_stamps
 
 
 class Gap(NamedTuple):
@@ -183,7 +183,7 @@ class Series:
         if not isinstance(period, slice) or period.step is not None:
             raise TypeError(f"a series takes slices of time, such as series[:'2018-01-01'], got {period!r}")
         first, stop = (
-            default if moment is None else int(np.searchsorted(self.times, _moment(moment)))
+            default if moment is None else int(np.searchsorted(self.times, read_moment("moment", moment)))
             for moment, default in ((period.start, 0), (period.stop, len(self)))
         )
         if first >= stop:
@@ -275,15 +275,6 @@ class Series:
         names = self.names if inputs is None else tuple(inputs)
         values = self.values if names == self.names else self.columns(names)
         return LaggedSource(values, origins, memory, names=names, times=self.times, calendar=calendar)
-
-
-def _moment(value: Any) -> np.datetime64:
-    if isinstance(value, str) and len(value.strip()) in (4, 7):  # a year or a month
-        try:
-            return np.datetime64(value.strip(), "us")
-        except ValueError:
-            pass
-    return read_stamp("moment", value)
 
 
 def _numbers(name: str, cells: Any) -> Array:

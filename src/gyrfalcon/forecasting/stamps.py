@@ -51,6 +51,20 @@ def read_stamp(name: str, value: Any) -> np.datetime64:
     return stamp
 
 
+def read_moment(name: str, value: Any) -> np.datetime64:
+    """One moment; a year or a month is its beginning.
+
+    >>> read_moment("split", "2018")
+    np.datetime64('2018-01-01T00:00:00.000000')
+    """
+    if isinstance(value, str) and re.fullmatch(r"\d{4}(-\d{2})?", value.strip()):
+        try:
+            return np.datetime64(value.strip(), "us")
+        except ValueError:  # a month that no year has
+            pass
+    return read_stamp(name, value)
+
+
 def read_stamps(name: str, cells: Any, timezone: str | None) -> Array:
     """Stamps of a column as datetime64 of microseconds, in UTC if they have a time zone or one is given.
 

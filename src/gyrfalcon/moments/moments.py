@@ -200,16 +200,26 @@ class Moments:
             self, whitening=whitening, second=second, sums=replace(self.sums, features=features, cross=cross)
         )
 
-    def matrix(self, penalty: float) -> Array:
+    def matrix(self, penalty: float, *, inverse_gram: Array | None = None) -> Array:
         """The matrix of the normal equations in v, in Fortran order: centered moments plus the penalty, corrected by
-        what the jitter adds to the penalty and by what rounding costs; see `Whitening.excess`."""
+        what the jitter adds to the penalty and by what rounding costs; see `Whitening.excess`.
+
+        Parameters
+        ----------
+        penalty : float
+        inverse_gram : array of shape (m, m), optional
+            That of the whitening, for those who ask for many penalties or many moments of the same centers.
+        """
         matrix = np.asfortranarray(self.centered())
         if len(matrix):
-            matrix -= self.whitening.excess(penalty) * self.whitening.inverse_gram()
+            gram = self.whitening.inverse_gram() if inverse_gram is None else inverse_gram
+            matrix -= self.whitening.excess(penalty) * gram
         np.fill_diagonal(matrix, matrix.diagonal() + penalty)
         return matrix
 
-    def solve(self, penalty: float, *, intercept: bool = True, floor: Any = 0.0) -> tuple[Array, Array, Array]:
+    def solve(
+        self, penalty: float, *, intercept: bool = True, floor: Any = 0.0, inverse_gram: Array | None = None
+    ) -> tuple[Array, Array, Array]:
         """Coefficients of shape (m, t), intercepts and least objectives of shape (t,).
 
         Parameters
@@ -218,10 +228,12 @@ class Moments:
         intercept : bool
         floor : float or array of shape (t,)
             What the objective holds besides, which no model can change.
+        inverse_gram : array of shape (m, m), optional
+            As of `matrix`.
         """
         moments = self if intercept else self.without_intercept()
         right = moments.sums.right_side()
-        v = solve_positive(moments.matrix(penalty), right)
+        v = solve_positive(moments.matrix(penalty, inverse_gram=inverse_gram), right)
         center = moments.sums.center()
         objective = moments.sums.variance() + floor - np.einsum("ij,ij->j", v, right)
         offset = moments.origin * intercept + center.targets - center.features[:, 0] @ v

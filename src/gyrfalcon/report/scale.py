@@ -102,6 +102,25 @@ class Scale:
         return [(tick, number(tick, 2) if 1e-3 <= tick < 1e5 else _power(tick)) for tick in kept]
 
 
+@dataclass(frozen=True)
+class Marked(Scale):
+    """An axis with ticks at given values, such as the few that were tried.
+
+    >>> Marked.at([2, 6, 24], log=True).ticks()
+    [(2.0, '2'), (6.0, '6'), (24.0, '24')]
+    """
+
+    marks: tuple[float, ...] = ()
+
+    @classmethod
+    def at(cls, values: Any, *, log: bool = False) -> Marked:
+        around = Scale.of(values, log=log)
+        return cls(around.low, around.high, log, marks=tuple(float(value) for value in values))
+
+    def ticks(self, most: int = 6) -> list[tuple[float, str]]:
+        return [(mark, number(mark)) for mark in self.marks]
+
+
 def _power(value: float) -> str:
     power = math.floor(math.log10(value) + 1e-9)
     factor = round(value / 10.0**power)
