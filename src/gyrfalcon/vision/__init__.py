@@ -4,9 +4,12 @@ from .boxes import box_iou, mask_iou, non_maximum_suppression
 from .extractors import Extractor, WeightsError, available, extractor
 from .pixels import PixelClassifier
 from .scenes import scene
+from .segmenter import Found, InstanceSegmenter
 
 __all__ = [
     "Extractor",
+    "Found",
+    "InstanceSegmenter",
     "PixelClassifier",
     "WeightsError",
     "available",
