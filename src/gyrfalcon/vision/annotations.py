@@ -27,8 +27,8 @@ class Instance:
 def read_instances(annotations: Any, shape: tuple[int, int]) -> list[Instance]:
     """Instances from masks or boxes by label, or from pairs of a label and a mask or box.
 
-    A mask is a bool array of the frame's shape, and a box is (left, top, right, bottom). A label may have one of them, a
-    list, or an array of several.
+    A mask is a bool array of the frame's shape, and a box is (left, top, right, bottom). A label may have one of them,
+    a list, or an array of several.
     """
     pairs: Iterable[tuple[Any, Any]]
     pairs = annotations.items() if isinstance(annotations, Mapping) else annotations

@@ -159,8 +159,8 @@ def regions_of(
 ) -> Candidates:
     """Regions of a frame with their overlaps with the instances of each class.
 
-    Candidates are all anchors and boxes near the instances, or boxes that were proposed and the instances' own. Features
-    are made of those that the quota lets through.
+    Candidates are all anchors and boxes near the instances, or boxes that were proposed and the instances' own.
+    Features are made of those that the quota lets through.
     """
     shown = np.array([one.box for one in instances]).reshape(-1, 4)
     if proposed is None:

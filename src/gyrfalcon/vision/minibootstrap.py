@@ -123,7 +123,7 @@ def _without_easy(
 
 def center_count(settings: Settings, rows: int) -> int:
     """How many centers so many rows are worth."""
-    return max(1, min(settings.n_centers, rows, round(CENTERS_PER_ROOT * rows**0.5)))
+    return max(1, min(settings.n_centers, rows, round(CENTERS_PER_ROOT * float(np.sqrt(rows)))))
 
 
 def ridge(X: Array, Y: Array, penalty: float) -> tuple[Array, Array]:

@@ -73,7 +73,8 @@ def _corners(integral: Tensor, x: Array, y: Array) -> Tensor:
 def grid_points(boxes: Array, side: int = MASK_SIDE) -> tuple[Array, Array]:
     """Abscissas and ordinates in pixels of a grid of samples within each box, each of shape (boxes, side)."""
     steps = (np.arange(side) + 0.5) / side
-    return tuple(boxes[:, k, None] + steps * (boxes[:, k + 2] - boxes[:, k])[:, None] for k in (0, 1))  # type: ignore[return-value]
+    x, y = (boxes[:, k, None] + steps * (boxes[:, k + 2] - boxes[:, k])[:, None] for k in (0, 1))
+    return x, y
 
 
 def mask_features(found: FeatureMap, boxes: Array) -> Array:

@@ -74,8 +74,8 @@ class InstanceSegmenter(Savable, BaseEstimator):  # type: ignore[misc]
     classifier of the pixels in its boxes. Classifiers are Gaussian kernel machines with centers. Those of locations and
     regions learn from hard negatives by the minibootstrap, and those of pixels from sums to which each frame adds.
 
-    What is kept of a frame is chosen by hashed keys, so that teaching all classes at once and teaching one after another
-    gives the same model, bit for bit.
+    What is kept of a frame is chosen by hashed keys, so that teaching all classes at once and one after another gives
+    the same model, bit for bit.
 
     Parameters
     ----------
@@ -117,6 +117,8 @@ class InstanceSegmenter(Savable, BaseEstimator):  # type: ignore[misc]
     >>> found[0].label, bool(vision.mask_iou(found[0].mask[None], mask[None])[0, 0] > 0.7)
     ('brick', True)
     """
+
+    _model: _Model | None
 
     def __init__(
         self,
@@ -224,9 +226,10 @@ class InstanceSegmenter(Savable, BaseEstimator):  # type: ignore[misc]
         min_score : float
             Instances with lower scores are left out.
         """
-        if getattr(self, "_model", None) is None:
+        model = getattr(self, "_model", None)
+        if model is None:
             raise NotFittedError("this InstanceSegmenter is not trained yet: call observe and train")
-        return self._find(self._features(frame), self._model, min_score)
+        return self._find(self._features(frame), model, min_score)
 
     def _find(self, found: FeatureMap, model: _Model, min_score: float) -> list[Found]:
         regions, _ = model.proposer(found)
@@ -269,7 +272,7 @@ class InstanceSegmenter(Savable, BaseEstimator):  # type: ignore[misc]
         self._digests: dict[int, int] = {}
         self._masks: dict[str, AdditiveClassifier] = {}
         self._next = 0
-        self._model: _Model | None = None
+        self._model = None
 
     def _settings(self, module: int) -> Settings:
         return Settings(
