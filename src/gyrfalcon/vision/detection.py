@@ -16,7 +16,7 @@ from .minibootstrap import Settings, Whitened, center_count, minibootstrap, ridg
 
 Array = np.ndarray[Any, Any]
 
-REFINER_PENALTY = 1000.0
+REFINER_PENALTY = 100.0
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def train_detector(frames: Sequence[Frame], label: str, settings: Settings) -> D
         keys.append(rows.keys[both])
         positive.append(np.arange(len(both)) < len(shown))
         codes.append(np.zeros((0, 4)) if kind is None else rows.codes[shown, kind])
-    features, order, is_positive = np.concatenate(X), np.concatenate(keys), np.concatenate(positive)
+    features, order, is_positive = np.concatenate(X).astype(np.float32), np.concatenate(keys), np.concatenate(positive)
     shown, others = np.flatnonzero(is_positive), np.flatnonzero(~is_positive)
     if len(shown) == 0:
         return None

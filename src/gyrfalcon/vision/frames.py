@@ -25,6 +25,7 @@ REGION_POSITIVE, REGION_NEGATIVE = 0.6, 0.3
 REFINED = 0.6  # boxes that overlap an instance by more teach the refiners
 JITTERED = 40  # boxes near each instance that are candidates besides the anchors
 SHIFT, STRETCH = 0.3, 0.35  # how far they are moved, in sides, and stretched, in logarithms
+KEPT_TYPE = np.float16  # of features that are kept
 IGNORED = 0.5  # the share of a candidate in the ignored part of a frame from which on it is left out
 
 
@@ -139,7 +140,7 @@ def locations_of(found: FeatureMap, targets: Array, ignore: Array | None, seed: 
         if own.max(initial=0.0) <= LOCATION_POSITIVE:
             best.flat[int(own.argmax())] = own.max() > 0
     keys = candidate_keys(seed, digest, len(X), "locations")
-    candidates = Candidates(X, keys, overlap, codes, best)
+    candidates = Candidates(X.astype(KEPT_TYPE), keys, overlap, codes, best)
     if ignore is None:
         return candidates
     outside = _share(ignore, boxes.clip(placed.reshape(-1, 4), found.shape)).reshape(overlap.shape) > IGNORED
@@ -180,7 +181,7 @@ def regions_of(
     codes = np.stack([pair[1] for pair in pairs], axis=1) if pairs else np.zeros((len(keys), 0, 4))
     rows = Candidates(np.arange(len(keys)), keys, overlap, codes, np.zeros(overlap.shape, dtype=bool))
     rows = prune(rows, quota, REGION_POSITIVE, REGION_NEGATIVE, True)
-    return replace(rows, X=region_features(found, candidates[rows.X]))
+    return replace(rows, X=region_features(found, candidates[rows.X]).astype(KEPT_TYPE))
 
 
 def _jittered(shown: Array, seed: int, digest: int) -> Array:

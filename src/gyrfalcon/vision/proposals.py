@@ -19,7 +19,7 @@ from .regions import location_features
 
 Array = np.ndarray[Any, Any]
 
-REFINER_PENALTY = 100.0
+REFINER_PENALTY = 10.0
 BEFORE_SUPPRESSION, AFTER_SUPPRESSION = 500, 120
 SUPPRESSION = 0.7
 SMALLEST_SIDE = 2.0  # pixels; smaller proposals are dropped
@@ -64,7 +64,7 @@ def train_proposals(frames: Sequence[Frame], settings: Settings) -> Proposer | N
 
     All share their centers, so that the kernel is evaluated once for all of them.
     """
-    X = np.concatenate([frame.locations.X for frame in frames])
+    X = np.concatenate([frame.locations.X for frame in frames]).astype(np.float32)
     keys = np.concatenate([frame.locations.keys for frame in frames])
     starts = np.cumsum([0, *(len(frame.locations.keys) for frame in frames)])
     quota = quota_of(settings.total, len(frames))

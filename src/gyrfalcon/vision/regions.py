@@ -15,7 +15,6 @@ from .features import FeatureMap
 Array = np.ndarray[Any, Any]
 
 BINS = 3  # along each side of a box
-CONTEXT = 1.2  # the sides of the region that is looked at, relative to those of the box
 MASK_SIDE = 28  # samples along each side of a box for its mask
 BOXES_AT_ONCE = 512
 
@@ -32,14 +31,14 @@ def location_features(found: FeatureMap) -> Array:
 
 
 def region_features(found: FeatureMap, boxes: Array) -> Array:
-    """Means over 3 × 3 parts of each box with some context, of shape (boxes, 9·dimensions), in float32.
+    """Means over 3 × 3 parts of each box, of shape (boxes, 9·dimensions), in float32.
 
     Means are differences of sums over all cells above and to the left, so a box of any size costs the same.
     """
     height, width = found.grid
     padded = functional.pad(found.values.double(), (1, 0, 1, 0))
     integral = padded.cumsum(1).cumsum(2)
-    middle, half = (boxes[:, :2] + boxes[:, 2:]) / 2, (boxes[:, 2:] - boxes[:, :2]) / 2 * CONTEXT
+    middle, half = (boxes[:, :2] + boxes[:, 2:]) / 2, (boxes[:, 2:] - boxes[:, :2]) / 2
     scale = np.array([width / found.shape[1], height / found.shape[0]])
     low = np.clip((middle - half) * scale, 0, [width - 0.5, height - 0.5])
     high = np.maximum(np.clip((middle + half) * scale, 0, [width, height]), low + 0.5)

@@ -11,9 +11,9 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from gyrfalcon.matrix.predictor import Predictor
-from gyrfalcon.persistence import Savable
+from gyrfalcon.persistence import Savable, State
 
-from . import boxes
+from . import boxes, files, segmenter_files
 from .additive import AdditiveClassifier
 from .annotations import Instance, digest_of, read_instances
 from .detection import Detector, train_detector
@@ -26,12 +26,13 @@ from .minibootstrap import Settings
 from .networks import resolve
 from .pixels import check_count
 from .proposals import Proposer, train_proposals
-from .regions import region_features
+from .regions import BINS, region_features
 
 Array = np.ndarray[Any, Any]
 
 BATCH_SIZE = 2000
 SUPPRESSION = 0.3
+PASSES = 3  # of refinement; each looks at the boxes of the one before
 MOST_FOUND = 100  # instances in a frame
 MOST_FRAMES = 2000  # of which candidates are kept: a uniform sample if there were more
 PROTOCOLS = ("parallel", "serial")
@@ -119,6 +120,7 @@ class InstanceSegmenter(Savable, BaseEstimator):  # type: ignore[misc]
     """
 
     _model: _Model | None
+    _teachable = True
 
     def __init__(
         self,
@@ -128,7 +130,7 @@ class InstanceSegmenter(Savable, BaseEstimator):  # type: ignore[misc]
         random_state: int = 0,
         *,
         length_scales: tuple[float, float, float] = (12.0, 12.0, 12.0),
-        penalties: tuple[float, float, float] = (1e-3, 1e-5, 1e-6),
+        penalties: tuple[float, float, float] = (1e-4, 1e-5, 1e-6),
         protocol: str = "parallel",
     ):
         self.net = net
@@ -232,21 +234,16 @@ class InstanceSegmenter(Savable, BaseEstimator):  # type: ignore[misc]
         return self._find(self._features(frame), model, min_score)
 
     def _find(self, found: FeatureMap, model: _Model, min_score: float) -> list[Found]:
-        regions, _ = model.proposer(found)
-        if len(regions) == 0:
-            return []
-        X = region_features(found, regions)
+        proposed, _ = model.proposer(found)
+        first = region_features(found, proposed)
         results: list[Found] = []
         for label, detector in model.detectors.items():
-            scores = (1 + detector.scores(X)) / 2
-            likely = scores >= min_score
-            refined = boxes.clip(boxes.decode(regions[likely], detector.codes(X[likely])), found.shape)
-            whole = (refined[:, 2:] - refined[:, :2] >= 1).all(1)
-            refined, own = refined[whole], scores[likely][whole]
-            kept = boxes.non_maximum_suppression(refined, own, SUPPRESSION)[:MOST_FOUND]
-            masks = predict_masks(model.masks.get(label), found, refined[kept])
+            regions, scores = _refined(detector, found, proposed, first)
+            likely = np.flatnonzero(scores >= min_score)
+            kept = likely[boxes.non_maximum_suppression(regions[likely], scores[likely], SUPPRESSION)[:MOST_FOUND]]
+            masks = predict_masks(model.masks.get(label), found, regions[kept])
             results += [
-                Found(label, float(min(1.0, max(0.0, own[place]))), refined[place], mask)
+                Found(label, float(np.clip(scores[place], 0, 1)), regions[place], mask)
                 for place, mask in zip(kept, masks, strict=True)
             ]
         return sorted(results, key=lambda one: -one.score)[:MOST_FOUND]
@@ -280,7 +277,9 @@ class InstanceSegmenter(Savable, BaseEstimator):  # type: ignore[misc]
         )
 
     def _new_masks(self) -> AdditiveClassifier:
-        return AdditiveClassifier(self.n_centers[2], self.length_scales[2], self.penalties[2])
+        masks = AdditiveClassifier(self.n_centers[2], self.length_scales[2], self.penalties[2])
+        masks.grow(2)  # the object and what is around it
+        return masks
 
     def _digest(self, pixels: Array, instances: list[Instance], ignore: Array | None) -> int:
         """Of a frame's content; one that is shown again has another."""
@@ -320,6 +319,84 @@ class InstanceSegmenter(Savable, BaseEstimator):  # type: ignore[misc]
         )
         return replace(frame, regions=regions)
 
+    # Files.
+
+    def save(self, path: str | os.PathLike[str], *, teachable: bool = True) -> None:
+        """Write the trained model to a safetensors file, whole or not at all.
+
+        Parameters
+        ----------
+        path : path
+        teachable : bool
+            Whether to write also what is kept of the frames, so that the model that is read can be taught further, and
+            can forget. Without it the file is small.
+        """
+        self._teachable = teachable
+        try:
+            super().save(path)
+        finally:
+            self._teachable = True
+
+    def _describe_parameter(self, name: str, value: Any) -> Any:
+        if name in ("n_centers", "length_scales", "penalties"):
+            return [float(item) if name != "n_centers" else int(item) for item in value]
+        return files.describe_net(value) if name == "net" else super()._describe_parameter(name, value)
+
+    def _read_parameter(self, name: str, value: Any) -> Any:
+        if name in ("n_centers", "length_scales", "penalties"):
+            return tuple(value)
+        return files.read_net(value) if name == "net" else super()._read_parameter(name, value)
+
+    def _state(self) -> State:
+        model = getattr(self, "_model", None)
+        if model is None:
+            raise NotFittedError("this InstanceSegmenter is not trained yet: call observe and train")
+        values: dict[str, Any] = {"classes": self.classes_, "next": self._next, "teachable": self._teachable}
+        arrays = files.pack_features(self._features) | segmenter_files.pack_proposer(model.proposer)
+        for place, label in enumerate(self.classes_):
+            if label in model.detectors:
+                arrays |= segmenter_files.pack_detector(model.detectors[label], f"detectors.{place}")
+            if label in model.masks:
+                arrays |= segmenter_files.pack_predictor(model.masks[label], f"masks.{place}")
+        values["detectors"] = [label in model.detectors for label in self.classes_]
+        values["masks"] = [label in model.masks for label in self.classes_]
+        if self._teachable:
+            values["frames"], values["sums"] = {}, {}
+            values["digests"] = {str(number): digest for number, digest in self._digests.items()}
+            for number, frame in self._frames.items():
+                values["frames"][str(number)], more = segmenter_files.pack_frame(frame, f"frames.{number}")
+                arrays |= more
+            for label, masks in self._masks.items():
+                name = f"sums.{self.classes_.index(label)}"
+                values["sums"][label], more = files.pack_additive(masks, name)
+                arrays |= more
+        return values, arrays
+
+    def _set_state(self, values: dict[str, Any], arrays: dict[str, Array]) -> None:
+        self._ready()
+        self.classes_ = files.check_names(values["classes"])
+        self._next = int(values["next"])
+        self._features = files.unpack_features(self._features, arrays)
+        scales = self.length_scales
+        width = files.array(arrays, "proposer.centers", (None, None)).shape[1]
+        self._model = _Model(segmenter_files.unpack_proposer(arrays, scales[0], width), {}, {})
+        for place, label in enumerate(self.classes_):
+            if values["detectors"][place]:
+                read = segmenter_files.unpack_detector(arrays, f"detectors.{place}", scales[1], BINS**2 * width)
+                self._model.detectors[label] = read
+            if values["masks"][place]:
+                name = f"masks.{place}"
+                self._model.masks[label] = segmenter_files.unpack_predictor(arrays, name, scales[2], 2, width + 2)
+        if not values["teachable"]:
+            return
+        self._digests = {int(number): int(digest) for number, digest in values["digests"].items()}
+        for number, facts in values["frames"].items():
+            name, widths = f"frames.{number}", (width, BINS**2 * width)
+            self._frames[int(number)] = segmenter_files.unpack_frame(facts, arrays, name, widths)
+        for label, facts in values["sums"].items():
+            self._masks[label] = self._new_masks()
+            files.unpack_additive(self._masks[label], facts, arrays, f"sums.{self.classes_.index(label)}")
+
     @classmethod
     def load(cls, path: str | os.PathLike[str], net: Any = None) -> Self:
         """Read what `save` wrote.
@@ -334,6 +411,17 @@ class InstanceSegmenter(Savable, BaseEstimator):  # type: ignore[misc]
         if net is not None:
             model.net, model._features.net = net, resolve(net)
         return model
+
+
+def _refined(detector: Detector, found: FeatureMap, regions: Array, X: Array) -> tuple[Array, Array]:
+    """Regions moved to where a detector wants them, several times over, and the scores of where they were last."""
+    for turn in range(PASSES):
+        X = region_features(found, regions) if turn else X
+        scores = (1 + detector.scores(X)) / 2
+        moved = boxes.clip(boxes.decode(regions, detector.codes(X)), found.shape)
+        whole = (moved[:, 2:] - moved[:, :2] >= 1).all(1)
+        regions, scores = moved[whole], scores[whole]
+    return regions, scores
 
 
 def _check_ignore(ignore: Any, shape: tuple[int, int]) -> Array | None:
