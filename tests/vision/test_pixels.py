@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-from reference import dense, ridge
-from reference.vision import colors, picture
 from scipy.ndimage import binary_erosion
 from sklearn.exceptions import NotFittedError
 
@@ -11,6 +9,8 @@ import gyrfalcon as gf
 from gyrfalcon import vision
 from gyrfalcon.vision.additive import RECENTERINGS
 from gyrfalcon.vision.pixels import cell_labels
+from reference import dense, ridge
+from reference.vision import colors, picture
 
 PICTURES = [picture(seed, ("red", "blue")) for seed in range(6)]
 SETTINGS = {"n_centers": 60, "length_scale": 8.0, "penalty": 1e-5, "cells_per_image": 90}

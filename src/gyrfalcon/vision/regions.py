@@ -71,7 +71,7 @@ def _corners(integral: Tensor, x: Array, y: Array) -> Tensor:
 
 
 def grid_points(boxes: Array, margin: float = 1.0) -> tuple[Array, Array]:
-    """Abscissas and ordinates in pixels of a grid of samples in boxes larger by a factor, each of shape (boxes, side)."""
+    """Abscissas and ordinates in pixels of a grid in boxes larger by a factor, each of shape (boxes, side)."""
     steps = _steps(margin)
     x, y = (boxes[:, k, None] + steps * (boxes[:, k + 2] - boxes[:, k])[:, None] for k in (0, 1))
     return x, y

@@ -179,8 +179,8 @@ class InstanceSegmenter(Savable, BaseEstimator):  # type: ignore[misc]
     def forget(self, frame_id: int) -> None:
         """Take a frame out, as if it had never been observed; `predict` changes with the next `train`.
 
-        The next model is the same, bit for bit, but for the centers of masks, which stay, as long as no more than half of
-        the frames are forgotten: candidates that made room for those of other frames do not come back.
+        The next model is the same, bit for bit, as long as no more than half of the frames are forgotten: candidates
+        that made room for those of other frames do not come back. The centers of masks stay as they are.
         """
         self._ready()
         holders = [model for model in self._masks.values() if frame_id in model.frames]
