@@ -32,6 +32,7 @@ Array = np.ndarray[Any, Any]
 
 BATCH_SIZE = 2000
 SUPPRESSION = 0.3
+BETWEEN_CLASSES = 0.5  # instances of different classes that overlap more are one, of the class that scores higher
 PASSES = 3  # of refinement; each looks at the boxes of the one before
 MOST_FOUND = 100  # instances in a frame
 MOST_FRAMES = 2000  # of which candidates are kept: a uniform sample if there were more
@@ -247,7 +248,7 @@ class InstanceSegmenter(Savable, BaseEstimator):  # type: ignore[misc]
                 Found(label, float(np.clip(scores[place], 0, 1)), regions[place], mask)
                 for place, mask in zip(kept, masks, strict=True)
             ]
-        return sorted(results, key=lambda one: -one.score)[:MOST_FOUND]
+        return _one_class_each(results)[:MOST_FOUND]
 
     # What is kept.
 
@@ -423,6 +424,14 @@ def _refined(detector: Detector, found: FeatureMap, regions: Array, X: Array) ->
         whole = (moved[:, 2:] - moved[:, :2] >= 1).all(1)
         regions, scores = moved[whole], scores[whole]
     return regions, scores
+
+
+def _one_class_each(found: list[Found]) -> list[Found]:
+    """What was found, best first, without what another class has found with a higher score."""
+    if not found:
+        return []
+    regions, scores = np.stack([one.box for one in found]), np.array([one.score for one in found])
+    return [found[place] for place in boxes.non_maximum_suppression(regions, scores, BETWEEN_CLASSES)]
 
 
 def _check_ignore(ignore: Any, shape: tuple[int, int]) -> Array | None:
