@@ -44,6 +44,7 @@ from . import (
     tabular,
     tiled,
     tuning_step,
+    vision,
 )
 
 
@@ -116,6 +117,8 @@ def main() -> None:
             online.run(arguments.quick)
         case "seeds":
             seeds.run(arguments.quick, arguments.only)
+        case "vision":
+            vision.run(arguments.quick, arguments.part)
         case "picture":
             picture.run()
         case "demo":
@@ -198,6 +201,10 @@ def _parser() -> argparse.ArgumentParser:
         parents=[quick],
         help=f"recursive models beside river; rare and sorted classes; {data}",
     )
+    seeing = commands.add_parser(
+        "vision", parents=[quick], help=f"instances, pixels and a video, beside heads trained by gradients; {data}"
+    )
+    seeing.add_argument("part", nargs="?", choices=[*vision.PARTS, "all"], default="all", help="(default: %(default)s)")
     commands.add_parser("features", parents=[quick], help="length scales and input maps learned among noise")
     trips = argparse.ArgumentParser(add_help=False)
     trips.add_argument(

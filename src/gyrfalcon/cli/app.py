@@ -8,7 +8,22 @@ import typer
 
 import gyrfalcon
 
-from . import bench, demo, doctor, dynamics, evaluate, fit, forecast, info, plan, predict, report, tune, update
+from . import (
+    bench,
+    demo,
+    doctor,
+    dynamics,
+    evaluate,
+    fit,
+    forecast,
+    info,
+    plan,
+    predict,
+    report,
+    segment,
+    tune,
+    update,
+)
 from .session import guarded
 
 app = typer.Typer(
@@ -21,7 +36,22 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for module in (fit, predict, evaluate, report, update, tune, dynamics, forecast, info, plan, bench, doctor, demo):
+for module in (
+    fit,
+    predict,
+    evaluate,
+    report,
+    update,
+    tune,
+    dynamics,
+    forecast,
+    segment,
+    info,
+    plan,
+    bench,
+    doctor,
+    demo,
+):
     app.command(epilog=module.EXAMPLES)(guarded(module.command))
 
 
