@@ -82,37 +82,39 @@ GYRFALCON_INLINE void locate(const Scale& scale, size_t axes, const T* point, Be
     }
 }
 
-// The four nodes around a point in a plane: their places in memory and weights.
+// The four nodes around a point in a plane: their places in memory, and the shares of the way to the next ones.
 template <class T>
 struct Corners {
     size_t base, right, down;
-    T weight[4];  // here, right, down, both
+    T across, along;
 };
 
 template <class T>
 GYRFALCON_INLINE Corners<T> corners_of(const Scale& scale, const Plane& plane, size_t features, const Between<T>* at) {
     const Between<T>&a = at[plane.first], &b = at[plane.second];
     const size_t row = scale.sizes[plane.first] * features;
-    const T left = 1 - a.share, up = 1 - b.share;
-    return {plane.offset + b.node * row + a.node * features, features, row,
-            {left * up, a.share * up, left * b.share, a.share * b.share}};
+    return {plane.offset + b.node * row + a.node * features, features, row, a.share, b.share};
 }
 
 template <int count, class T>
 GYRFALCON_INLINE Channels<T, count> interpolate(const T* parameters, const Corners<T>& c) {
     using C = Channels<T, count>;
     const T* p = parameters + c.base;
-    return C::load(p) * c.weight[0] + C::load(p + c.right) * c.weight[1] + C::load(p + c.down) * c.weight[2] +
-           C::load(p + c.down + c.right) * c.weight[3];
+    const C left = C::load(p), low = C::load(p + c.down);
+    const C upper = left + (C::load(p + c.right) - left) * c.across;
+    const C lower = low + (C::load(p + c.down + c.right) - low) * c.across;
+    return upper + (lower - upper) * c.along;  // exact where all four are the same
 }
 
 template <class C, class T>
 GYRFALCON_INLINE void scatter(T* gradient, const Corners<T>& c, const C& value) {
     T* p = gradient + c.base;
-    (C::load(p) + value * c.weight[0]).store(p);
-    (C::load(p + c.right) + value * c.weight[1]).store(p + c.right);
-    (C::load(p + c.down) + value * c.weight[2]).store(p + c.down);
-    (C::load(p + c.down + c.right) + value * c.weight[3]).store(p + c.down + c.right);
+    const C lower = value * c.along, upper = value - lower;
+    const C far = lower * c.across, right = upper * c.across;
+    (C::load(p) + (upper - right)).store(p);
+    (C::load(p + c.right) + right).store(p + c.right);
+    (C::load(p + c.down) + (lower - far)).store(p + c.down);
+    (C::load(p + c.down + c.right) + far).store(p + c.down + c.right);
 }
 
 template <class T>

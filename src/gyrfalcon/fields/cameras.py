@@ -1,7 +1,7 @@
 """Cameras: what a pose and a focal length mean, which rays go through pixels, and what cameras look at.
 
-A pose is the 4 × 4 matrix from camera to world of a camera that looks along -z, with x to the right and y up. Pixel (0, 0) is
-the upper left one, and its center is at (0.5, 0.5).
+A pose is the 4 × 4 matrix from camera to world of a camera that looks along -z, with x to the right and y up. Pixel
+(0, 0) is the upper left one, and its center is at (0.5, 0.5).
 """
 
 from __future__ import annotations
@@ -52,7 +52,9 @@ def _rows(name: str, given: Any, count: int) -> Tensor:
         return values[:, None].expand(count, 2).clone()
     if values.shape == (count, 2):
         return values.clone()
-    raise ValueError(f"{name} has shape {tuple(values.shape)}: give a number, a pair, or one of these for each of {count} images")
+    raise ValueError(
+        f"{name} has shape {tuple(values.shape)}: give a number, a pair, or these for each of {count} images"
+    )
 
 
 def check_poses(poses: Any, name: str = "poses") -> Tensor:
@@ -65,14 +67,14 @@ def check_poses(poses: Any, name: str = "poses") -> Tensor:
         bottom = torch.tensor([0.0, 0.0, 0.0, 1.0], dtype=torch.float64).expand(len(found), 1, 4)
         found = torch.cat([found, bottom], 1)
     if found.ndim != 3 or found.shape[1:] != (4, 4) or len(found) == 0:
-        raise ValueError(f"{name} has shape {tuple(found.shape)}: give matrices from camera to world of shape (n, 4, 4)")
+        raise ValueError(f"{name} has shape {tuple(found.shape)}: give matrices (n, 4, 4) from camera to world")
     turns = found[:, :3, :3]
     errors = (turns.mT @ turns - torch.eye(3, dtype=torch.float64)).abs().amax((1, 2))
     finite = found.isfinite().all(2).all(1)
     bad = torch.nonzero(~finite | ~(errors < ROTATION_TOLERANCE) | (torch.linalg.det(turns.nan_to_num()) < 0))
     if len(bad):
         raise ValueError(
-            f"{name}[{int(bad[0])}] is not a rotation and a translation: give matrices from camera to world, without scaling"
+            f"{name}[{int(bad[0])}] is not a rotation and a translation: give matrices from camera to world"
         )
     return found
 

@@ -20,8 +20,6 @@ from .layout import Layout
 HIDDEN = 64  # units of a layer
 GEOMETRY = 15  # features that the density network hands to the color network
 
-Backward = Callable[[Tensor], Tensor | None]
-
 
 @dataclass(frozen=True)
 class Layers:
@@ -57,7 +55,9 @@ class Layers:
 class Decoder(Protocol):
     """What fields need of a decoder."""
 
-    size: int
+    @property
+    def size(self) -> int:
+        """How many numbers."""
 
     def start(self, generator: torch.Generator, dtype: torch.dtype) -> Tensor:
         """Numbers to begin with."""

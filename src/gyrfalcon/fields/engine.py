@@ -8,11 +8,13 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from gyrfalcon.arrays import Array
 from gyrfalcon.native import core
 
 from .layout import Layout
 
 OPAQUE = 9.2  # optical depth behind which a ray is not followed: one part in ten thousand is left
+FIRST_DECAY, SECOND_DECAY, EPSILON = 0.9, 0.99, 1e-15  # of Adam
 LARGEST_LOG_DENSITY, LARGEST_LOG_SLOPE = 30.0, 15.0  # density is truncated, its derivative sooner
 
 
@@ -69,10 +71,32 @@ class AdamState:
 
     @classmethod
     def of(cls, parameters: Tensor) -> AdamState:
-        return cls(parameters, *(torch.zeros_like(parameters) for _ in range(3)))
+        gradient, mean, square = (torch.zeros_like(parameters, requires_grad=False) for _ in range(3))
+        return cls(parameters, gradient, mean, square)
 
+    @torch.no_grad()
+    def advance(self, gradient: Tensor, rate: float) -> None:
+        """One step of Adam."""
+        self.step += 1
+        self.mean.lerp_(gradient, 1 - FIRST_DECAY)
+        self.square.mul_(SECOND_DECAY).addcmul_(gradient, gradient, value=1 - SECOND_DECAY)
+        root = (self.square / (1 - SECOND_DECAY**self.step)).sqrt_().add_(EPSILON)
+        self.parameters.addcdiv_(self.mean, root, value=-rate / (1 - FIRST_DECAY**self.step))
 
-FIRST_DECAY, SECOND_DECAY, EPSILON = 0.9, 0.99, 1e-15
+    def pack(self, *, training: bool) -> dict[str, Array]:
+        """The parameters, and with `training` what the next step needs besides."""
+        names = ("parameters", "mean", "square") if training else ("parameters",)
+        return {name: getattr(self, name).detach().cpu().numpy() for name in names}
+
+    @torch.no_grad()
+    def take(self, arrays: dict[str, Array], step: int) -> None:
+        """What `pack` packed."""
+        for name, array in arrays.items():
+            own: Tensor = getattr(self, name)
+            if array.shape != tuple(own.shape):
+                raise ValueError(f"{name} has shape {array.shape}, and {tuple(own.shape)} is needed")
+            own.copy_(torch.from_numpy(array))
+        self.step = step
 
 
 class Engine(Protocol):

@@ -96,6 +96,13 @@ class Layout:
         return parameters
 
 
+def space_planes(layout: Layout, parameters: Tensor) -> tuple[Layout, Tensor]:
+    """The planes of space alone, which give what all planes give where those of time are one."""
+    space = Layout(tuple(sizes[:3] for sizes in layout.sizes), layout.features, layout.multiplies)
+    kept = [view.reshape(-1) for plane, view in layout.views(parameters) if not layout.is_time(plane)]
+    return space, torch.cat(kept)
+
+
 @dataclass(frozen=True)
 class PenaltyWeights:
     """Weights of total variation (8.4), bends in time (8.5) and distances to one of the planes of time (8.6)."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from gyrfalcon.native import core as compiled
+from gyrfalcon.threads import threads_to_share
 
 from .engine import EPSILON, FIRST_DECAY, OPAQUE, SECOND_DECAY, AdamState, Gathered, RayBatch, Samples
 from .layout import Layout
@@ -28,7 +29,12 @@ def _tensors(arrays: Any) -> list[Tensor]:
 class NativeEngine:
     """Fused operations on the processor."""
 
-    threads: int = field(default_factory=torch.get_num_threads)
+    most_threads: int | None = None
+
+    @property
+    def threads(self) -> int:
+        """Those that were asked for, or as many as PyTorch has, or had before it was kept to one."""
+        return self.most_threads or max(torch.get_num_threads(), threads_to_share())
 
     def features(self, layout: Layout, parameters: Tensor, points: Tensor) -> Tensor:
         out = parameters.new_empty((len(points), layout.width))
@@ -135,9 +141,7 @@ class NativeEngine:
 
     def march(self, rays: RayBatch, occupied: Tensor, step: float, contracted: bool) -> Samples:
         given = (rays.origins, rays.directions, rays.nearest, rays.farthest, rays.jitter, rays.times)
-        return Samples(
-            *_tensors(core.march(*map(_array, given), _array(occupied), step, contracted, self.threads))
-        )
+        return Samples(*_tensors(core.march(*map(_array, given), _array(occupied), step, contracted, self.threads)))
 
     def composite(self, samples: Samples, outputs: Tensor, shift: float, background: Tensor | None) -> Gathered:
         rays = len(samples.offsets) - 1

@@ -31,8 +31,8 @@ class Occupancy:
     ) -> None:
         """Look at cells again. `density` takes points of the unit cube, with a time if `timed`.
 
-        A cell is occupied if a sample in it, `step` long, would have an opacity of a hundredth, or a density above the mean
-        if that is less.
+        A cell is occupied if a sample in it, `step` long, would have an opacity of a hundredth, or a density above the
+        mean if that is less.
         """
         cells = len(self.values)
         total = cells**3

@@ -24,7 +24,13 @@ class Bundle:
     directions: Tensor
     images: Tensor
     times: Tensor | None
-    colors: Tensor | None
+    colors: Tensor
+
+    def to(self, like: Tensor) -> Bundle:
+        """In the type and on the device of a tensor."""
+        times = None if self.times is None else self.times.to(like)
+        images = self.images.to(like.device)
+        return Bundle(self.origins.to(like), self.directions.to(like), images, times, self.colors.to(like))
 
 
 @dataclass(frozen=True)
@@ -69,7 +75,7 @@ class Rays:
         Parameters
         ----------
         images : array of shape (n, height, width, 3 or 4), or a list of pictures of one size
-            8-bit integers, or numbers from 0 to 1. A fourth channel is opacity; what is transparent shows the background.
+            8-bit integers, or numbers from 0 to 1. A fourth channel is opacity; behind it is the background.
         poses : array of shape (n, 4, 4)
             From camera to world; cameras look along -z, x points to the right and y up.
         focal : float, pair, or one of these for each image
@@ -85,8 +91,8 @@ class Rays:
         center : pair, or one for each image, optional
             The principal point in pixels (x, y); the middle of the picture if it is not given.
         space : {"auto", "box", "contracted", "ndc"}
-            A cube around what the cameras look at; all of space, contracted; or all that lies ahead of cameras that look
-            one way. By default a cube if there is a background, and else what fits the cameras.
+            A cube around what the cameras look at; all of space, contracted; or all that lies ahead of cameras that
+            look one way. By default a cube if there is a background, and else what fits the cameras.
         """
         pictures, shape = _pictures(images)
         matrices = check_poses(poses)
@@ -149,7 +155,9 @@ def _pictures(images: Any) -> tuple[Tensor, tuple[int, int]]:
         sizes = {np.asarray(image).shape for image in images}
         if len(sizes) > 1:
             shown = ", ".join(" × ".join(map(str, size)) for size in sorted(sizes)[:3])
-            raise ValueError(f"images have different sizes ({shown}): resize them to one, and scale their focal lengths alike")
+            raise ValueError(
+                f"images have different sizes ({shown}): resize them to one, and scale the focal lengths alike"
+            )
         images = np.stack([np.asarray(image) for image in images]) if images else np.zeros((0, 0, 0, 3))
     array = images.detach().cpu().numpy() if isinstance(images, Tensor) else np.asarray(images)
     if array.ndim != 4 or array.shape[3] not in (3, 4) or 0 in array.shape:
@@ -168,7 +176,9 @@ def _background(given: Any) -> tuple[float, float, float] | None:
         return None
     if isinstance(given, str):
         if given not in BACKGROUNDS:
-            raise ValueError(f"background={given!r} is unknown: use 'white', 'black', three numbers from 0 to 1, or None")
+            raise ValueError(
+                f"background={given!r} is unknown: use 'white', 'black', three numbers from 0 to 1, or None"
+            )
         return BACKGROUNDS[given]
     color = tuple(float(value) for value in np.asarray(given, dtype=np.float64).ravel())
     if len(color) != 3 or not all(0 <= value <= 1 for value in color):

@@ -82,8 +82,7 @@ class Space:
 
     def rays(self, origins: Tensor, directions: Tensor, jitter: Tensor, times: Tensor | None) -> RayBatch:
         """Rays in the coordinates of the space."""
-        turn = torch.tensor(self.turn, dtype=torch.float64)
-        center = torch.tensor(self.center, dtype=torch.float64)
+        turn, center = self._frame(origins.device)
         start = ((origins.double() - center) @ turn) / self.radius
         along = (directions.double() @ turn) / self.radius
         near, far = self.near, self.far
@@ -99,11 +98,15 @@ class Space:
         """Distances of the world from those along the rays."""
         if self.lens is None:
             return depth
-        turn = torch.tensor(self.turn, dtype=torch.float64)
-        z = ((origins.double() - torch.tensor(self.center, dtype=torch.float64)) @ turn)[:, 2]
+        turn, center = self._frame(origins.device)
+        z = ((origins.double() - center) @ turn)[:, 2]
         dz = (directions.double() @ turn)[:, 2]
         share = depth.double().clamp(max=1 - 1e-6)
         return ((-self.near - z) / dz + self.near / -dz * share / (1 - share)).to(depth.dtype)
+
+    def _frame(self, device: torch.device) -> tuple[Tensor, Tensor]:
+        turn = torch.tensor(self.turn, dtype=torch.float64, device=device)
+        return turn, torch.tensor(self.center, dtype=torch.float64, device=device)
 
     def step(self, resolution: int) -> float:
         """Distance between samples that suits so many nodes along an axis, in the unit of distances along rays."""

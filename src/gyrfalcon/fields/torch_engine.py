@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 
+from .cube import clip
 from .engine import (
-    EPSILON,
-    FIRST_DECAY,
     LARGEST_LOG_DENSITY,
     LARGEST_LOG_SLOPE,
-    SECOND_DECAY,
     AdamState,
     Gathered,
     RayBatch,
@@ -40,12 +36,9 @@ def _interpolate(plane: Tensor, first: Tensor, second: Tensor) -> Tensor:
     a, b = first * (columns - 1), second * (rows - 1)
     i, j = a.detach().long().clamp(max=columns - 2), b.detach().long().clamp(max=rows - 2)
     u, v = (a - i)[:, None], (b - j)[:, None]
-    return (
-        plane[j, i] * ((1 - u) * (1 - v))
-        + plane[j, i + 1] * (u * (1 - v))
-        + plane[j + 1, i] * ((1 - u) * v)
-        + plane[j + 1, i + 1] * (u * v)
-    )
+    here, down = plane[j, i], plane[j + 1, i]
+    here, down = here + u * (plane[j, i + 1] - here), down + u * (plane[j + 1, i + 1] - down)
+    return here + v * (down - here)
 
 
 class _TruncatedExponential(torch.autograd.Function):
@@ -59,7 +52,8 @@ class _TruncatedExponential(torch.autograd.Function):
     @staticmethod
     def backward(ctx: torch.autograd.function.FunctionCtx, *slopes: Tensor) -> Tensor:
         (x,) = ctx.saved_tensors  # type: ignore[attr-defined]
-        return slopes[0] * x.clamp(max=LARGEST_LOG_SLOPE).exp()
+        slope: Tensor = slopes[0] * x.clamp(max=LARGEST_LOG_SLOPE).exp()
+        return slope
 
 
 def _behind(values: Tensor, offsets: Tensor) -> Tensor:
@@ -139,7 +133,9 @@ class TorchEngine:
         with torch.enable_grad():
             inputs = [parameters.detach().requires_grad_(), density_basis.detach().requires_grad_()]
             inputs += [] if basis is None else [basis.detach().requires_grad_()]
-            outputs = self._outputs(layout, inputs[0], points, offsets.diff(), inputs[2] if basis is not None else None, inputs[1])
+            outputs = self._outputs(
+                layout, inputs[0], points, offsets.diff(), inputs[2] if basis is not None else None, inputs[1]
+            )
             found = torch.autograd.grad(outputs, inputs, slope)
         in_parameters += found[0]
         return found[2] if basis is not None else None, found[1]
@@ -155,7 +151,6 @@ class TorchEngine:
         return torch.cat([density, (basis.repeat_interleave(counts, 0) * features[:, None]).sum(2)], 1)
 
     def update(self, layout: Layout, state: AdamState, slopes: Tensor, rate: float) -> None:
-        state.step += 1
         gradient = state.gradient
         of_planes = zip(layout.views(gradient), layout.views(state.parameters), slopes.tolist(), strict=True)
         for (_, slope), (_, view), (first, second, bends, ones) in of_planes:
@@ -170,16 +165,13 @@ class TorchEngine:
                 slope[2:] += bend
             if ones:
                 slope += ones * torch.sign(view - 1)
-        state.mean.lerp_(gradient, 1 - FIRST_DECAY)
-        state.square.mul_(SECOND_DECAY).addcmul_(gradient, gradient, value=1 - SECOND_DECAY)
-        root = (state.square / (1 - SECOND_DECAY**state.step)).sqrt_().add_(EPSILON)
-        state.parameters.addcdiv_(state.mean, root, value=-rate / (1 - FIRST_DECAY**state.step))
+        state.advance(gradient, rate)
         gradient.zero_()
 
     def march(self, rays: RayBatch, occupied: Tensor, step: float, contracted: bool) -> Samples:
         near, far = rays.nearest, rays.farthest
         if not contracted:
-            near, far = _clip(rays)
+            near, far = clip(rays)
         distances, lengths = _steps(rays, near, far, step, contracted)
         points = rays.origins[:, None] + distances[:, :, None] * rays.directions[:, None]
         points = contract(points) / 4 + 0.5 if contracted else points / 2 + 0.5
@@ -230,16 +222,6 @@ class TorchEngine:
         return values.to(weights.dtype), (2 * (spread + own)).to(weights.dtype)
 
 
-def _clip(rays: RayBatch) -> tuple[Tensor, Tensor]:
-    """The parts of rays inside the cube."""
-    one, other = (-1 - rays.origins) / rays.directions, (1 - rays.origins) / rays.directions
-    outside = (rays.directions == 0) & (rays.origins.abs() > 1)
-    low = torch.where(rays.directions == 0, -math.inf, torch.minimum(one, other)).amax(1)
-    high = torch.where(rays.directions == 0, math.inf, torch.maximum(one, other)).amin(1)
-    far = torch.where(outside.any(1), -math.inf, high)
-    return torch.maximum(rays.nearest, low), torch.minimum(rays.farthest, far)
-
-
 def _steps(rays: RayBatch, near: Tensor, far: Tensor, step: float, contracted: bool) -> tuple[Tensor, Tensor]:
     """Distances of samples and their lengths, for as many steps as the longest ray takes."""
     if not contracted:
@@ -247,7 +229,8 @@ def _steps(rays: RayBatch, near: Tensor, far: Tensor, step: float, contracted: b
         k = torch.arange(count, device=near.device, dtype=near.dtype)
         distances = near[:, None] + (k + rays.jitter[:, None]) * step
         return distances, torch.full_like(distances, step)
-    found, lengths = [], []
+    found: list[Tensor] = []
+    lengths: list[Tensor] = []
     t = near + rays.jitter * step
     while not found or bool((t < far).any()):
         size = (rays.origins + t[:, None] * rays.directions).abs().amax(1).clamp(min=1)

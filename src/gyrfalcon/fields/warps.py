@@ -65,9 +65,10 @@ def normalized_device_rays(
     --------
     >>> import torch
     >>> from gyrfalcon.fields import normalized_device_rays
-    >>> o, d = normalized_device_rays(torch.zeros(1, 3), torch.tensor([[0.0, 0.0, -1.0]]), (50.0, 50.0), (100, 100), 1.0)
-    >>> o, d
-    (tensor([[ 0.,  0., -1.]]), tensor([[0., 0., 2.]]))
+    >>> ahead = torch.tensor([[0.0, 0.0, -1.0]])
+    >>> o, d = normalized_device_rays(torch.zeros(1, 3), ahead, (50.0, 50.0), (100, 100), 1.0)
+    >>> o + d  # at infinity
+    tensor([[0., 0., 1.]])
     """
     t = -(near + origins[:, 2:]) / directions[:, 2:]
     o, d = origins + t * directions, directions
