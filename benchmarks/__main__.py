@@ -14,6 +14,7 @@ from . import (
     defaults,
     demo,
     feature_learning,
+    fields,
     gaussian_processes,
     gradient,
     gram,
@@ -94,6 +95,8 @@ def main() -> None:
             planning.run(arguments.quick, arguments.rows, arguments.cache)
         case "dask":
             dask_cluster.run(arguments.rows)
+        case "fields":
+            fields.run(arguments.quick)
         case "features":
             feature_learning.run(arguments.quick)
         case "solvers":
@@ -187,6 +190,7 @@ def _parser() -> argparse.ArgumentParser:
         parents=[quick],
         help=f"recursive models beside river; rare and sorted classes; {data}",
     )
+    commands.add_parser("fields", parents=[quick], help=f"radiance fields: quality, rays a second, ablations; {data}")
     commands.add_parser("features", parents=[quick], help="length scales and input maps learned among noise")
     trips = argparse.ArgumentParser(add_help=False)
     trips.add_argument(
