@@ -2,7 +2,7 @@
 
 import http.client
 import json
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from socket import create_connection
 
 import pytest
@@ -185,10 +185,11 @@ def test_refusals_and_defects_are_told_and_survived(served, caplog):
 
 def test_messages_that_are_too_large_end_the_session_only(served):
     with talk(served) as opened:
-        with pytest.raises(ConnectionClosed) as closed:  # by either, as the server may close while it is sent
+        with suppress(ConnectionClosed):  # the server may close while it is being sent
             opened.send(bytes(wire.LARGEST_MESSAGE + 1))
+        with pytest.raises(ConnectionClosed) as closed:
             opened.recv(timeout=20)
-        assert closed.value.rcvd.code == 1009
+        assert closed.value.rcvd is None or closed.value.rcvd.code == 1009
     with talk(served) as opened:
         opened.send(Message("echo", {}, (bytes(wire.LARGEST_MESSAGE - 100),)).encode())
         assert len(Message.decode(opened.recv(timeout=20)).blobs[0]) == wire.LARGEST_MESSAGE - 100

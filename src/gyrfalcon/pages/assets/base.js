@@ -6,6 +6,7 @@ const CLOSED = {
   4409: "The page was opened in another window. Reload to take it back.",
 };
 const FINAL = [4401, 4409];
+const LARGEST_MESSAGE = 4 << 20;
 
 function element(tag, properties = {}, ...children) {
   const made = Object.assign(document.createElement(tag), properties);
@@ -83,7 +84,9 @@ function send(kind, fields = {}, blobs = []) {
   const header = new TextEncoder().encode(JSON.stringify({ kind, ...fields, blobs: blobs.map((blob) => blob.byteLength) }));
   const length = new ArrayBuffer(4);
   new DataView(length).setUint32(0, header.byteLength, true);
-  wire.socket.send(new Blob([length, header, ...blobs]));
+  const whole = new Blob([length, header, ...blobs]);
+  if (whole.size > LARGEST_MESSAGE) { toast(CLOSED[1009], true); return false; }
+  wire.socket.send(whole);
   return true;
 }
 
