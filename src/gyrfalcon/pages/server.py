@@ -6,9 +6,10 @@ import asyncio
 import contextlib
 import logging
 import socket
-import threading
+import time
 import webbrowser
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
 import uvicorn
@@ -65,7 +66,7 @@ class Program(Protocol):
         """Called before the first page is served."""
 
     async def stop(self) -> None:
-        """Called after the last one has gone."""
+        """Called after the last one has gone, and if `start` has failed."""
 
     async def welcome(self, peer: Peer) -> None:
         """Called when a page has shown its token; from now on, `peer` is who listens."""
@@ -102,7 +103,6 @@ class Server:
             ) from None
         self.gate = Gate(self._settings, self._socket.getsockname()[1])
         self._peer: Peer | None = None
-        self._failure: BaseException | None = None
         config = uvicorn.Config(
             self.app(),
             ws_max_size=LARGEST_MESSAGE,
@@ -113,7 +113,7 @@ class Server:
             access_log=False,
             server_header=False,
             proxy_headers=False,
-            lifespan="on",
+            lifespan="off",
             timeout_graceful_shutdown=SECONDS_TO_SHUT_DOWN,
             ssl_certfile=self._settings.certificate,
             ssl_keyfile=self._settings.key,
@@ -126,56 +126,45 @@ class Server:
         return self.gate.url
 
     def app(self) -> ASGIApp:
-        """The application, for tests that need no socket."""
-
-        @contextlib.asynccontextmanager
-        async def lifespan(app: Starlette) -> AsyncIterator[None]:
-            try:
-                await self._program.start()
-            except BaseException as error:
-                self._failure = error
-                raise
-            try:
-                yield
-            finally:
-                await self._program.stop()
-
+        """The application: the page at /, the websocket at /socket, and the guard before both."""
         routes = [Route("/", self._page), WebSocketRoute("/socket", self._talk)]
-        return _Guard(Starlette(routes=routes, lifespan=lifespan), self.gate, lambda: self._program.document)
+        return _Guard(Starlette(routes=routes), self.gate, self._program.document)
 
     def run(self, announce: Callable[[str], None] | None = None, browser: bool = False) -> None:
         """Serve until Ctrl-C. `announce` is called with the address once the program has started."""
 
         async def serve() -> None:
-            served = asyncio.create_task(self._uvicorn.serve(sockets=[self._socket]))
-            while not self._uvicorn.started and not served.done():
-                await asyncio.sleep(0.02)
-            if not served.done():
+            try:
+                await self._program.start()
+                served = asyncio.create_task(self._uvicorn.serve(sockets=[self._socket]))
+                while not self._uvicorn.started and not served.done():
+                    await asyncio.sleep(0.02)
                 if announce is not None:
                     announce(self.url)
                 if browser:
                     await asyncio.to_thread(webbrowser.open, self.url)
-            await served
+                await served
+            finally:
+                await self._program.stop()
 
-        with contextlib.suppress(KeyboardInterrupt, SystemExit), self._socket:
+        with contextlib.suppress(KeyboardInterrupt), self._socket:
             asyncio.run(serve())
-        if self._failure is not None:
-            raise self._failure
 
     @contextlib.contextmanager
     def background(self) -> Iterator[Server]:
         """Serve from a thread, until the block ends: for tests and notebooks."""
-        thread = threading.Thread(target=self.run, daemon=True)
-        thread.start()
-        try:
-            while not self._uvicorn.started:
-                thread.join(0.02)
-                if not thread.is_alive():
-                    raise self._failure or RuntimeError("the server has ended")
-            yield self
-        finally:
-            self._uvicorn.should_exit = True
-            thread.join()
+        with ThreadPoolExecutor(1, "page") as executor:
+            running = executor.submit(self.run)
+            try:
+                while not self._uvicorn.started:
+                    if running.done():
+                        running.result()  # which raises why it has ended
+                        break
+                    time.sleep(0.01)
+                yield self
+            finally:
+                self.stop()
+                running.result()
 
     def stop(self) -> None:
         """End `run`, from any thread."""
@@ -244,7 +233,7 @@ async def _read(websocket: WebSocket) -> Message:
 class _Guard:
     """Refuses requests for other hosts and from other pages before anything else sees them, and adds the headers."""
 
-    def __init__(self, app: ASGIApp, gate: Gate, document: Callable[[], Document]):
+    def __init__(self, app: ASGIApp, gate: Gate, document: Document):
         self._app, self._gate, self._document = app, gate, document
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -267,7 +256,7 @@ class _Guard:
             await WebSocket(scope, receive, send).send_denial_response(JSONResponse({"error": refused}, 403))
 
     def _with_headers(self, send: Send, host: str) -> Send:
-        policy = self._document().policy(host, self._gate.settings.scheme)
+        policy = self._document.policy(host, self._gate.settings.scheme)
         added = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
         added.append((b"content-security-policy", policy.encode()))
 
