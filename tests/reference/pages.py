@@ -1,7 +1,13 @@
-"""Objects that workers of pages are tested with. Processes import them from here."""
+"""What pages are tested with: objects for their workers, which processes import from here, and pictures."""
 
+import json
 import os
 import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from scipy import ndimage
 
 
 class Bench:
@@ -30,3 +36,118 @@ def broken(deadly, refused=""):
     if refused and os.path.exists(refused):
         raise OSError("no weights here")
     return Bench()
+
+
+@dataclass(frozen=True)
+class Seen:
+    label: str
+    score: float
+    box: tuple
+    mask: np.ndarray
+
+
+class ColorTeacher:
+    """A teacher that knows objects by their mean color: what the teaching page is tested with.
+
+    `gate`, the path of a file, makes `train` wait until that file exists.
+    """
+
+    radius = 60.0  # how far a color may be from the mean of its class
+
+    def __init__(self, gate=""):
+        self.classes_, self.frames, self.means, self.gate, self.count = [], {}, {}, gate, 0
+
+    def add_class(self, name):
+        self.classes_.append(name)
+
+    def observe(self, frame, marks):
+        kept = []
+        for label, shapes in marks.items():
+            assert label in self.classes_
+            for shape in shapes:
+                if shape.dtype != bool:  # the middle of a box
+                    left, top, right, bottom = shape
+                    x, y = np.meshgrid(np.arange(frame.shape[1]), np.arange(frame.shape[0]))
+                    shape = (abs(2 * x - left - right) < (right - left) / 2) & (
+                        abs(2 * y - top - bottom) < (bottom - top) / 2
+                    )
+                kept.append((label, frame[shape].mean(axis=0)))
+        self.count += 1
+        self.frames[self.count] = kept
+        return self.count
+
+    def train(self):
+        while self.gate and not os.path.exists(self.gate):
+            time.sleep(0.01)
+        colors = [pair for kept in self.frames.values() for pair in kept]
+        self.means = {
+            name: np.mean([color for label, color in colors if label == name], axis=0)
+            for name in self.classes_
+            if any(label == name for label, _ in colors)
+        }
+
+    def predict(self, frame):
+        found = []
+        for label, mean in self.means.items():
+            near = np.linalg.norm(frame.astype(float) - mean, axis=2) < self.radius
+            parts, count = ndimage.label(near)
+            for place, (rows, columns) in enumerate(ndimage.find_objects(parts, count)):
+                mask = parts == place + 1
+                if mask.sum() > 150:
+                    found.append(Seen(label, 0.9, (columns.start, rows.start, columns.stop, rows.stop), mask))
+        return found
+
+    def forget(self, frame_id):
+        del self.frames[frame_id]
+
+    def save(self, path):
+        Path(path).write_text(json.dumps({name: list(map(float, mean)) for name, mean in self.means.items()}))
+
+    @classmethod
+    def load(cls, path):
+        teacher = cls()
+        teacher.means = {name: np.array(mean) for name, mean in json.loads(Path(path).read_text()).items()}
+        teacher.classes_ = list(teacher.means)
+        return teacher
+
+
+def color_teacher(path="", gate=""):
+    """A teacher and whether it is trained, from a file if there is one."""
+    return (ColorTeacher.load(path), True) if path else (ColorTeacher(gate), False)
+
+
+COLORS = {"ball": (230, 120, 30), "brick": (40, 90, 210)}
+
+
+def scene(step, steps=40, size=(240, 320)):
+    """A picture of a ball and a brick that move over a gray wall, and their masks."""
+    height, width = size
+    y, x = np.mgrid[:height, :width]
+    turn = 2 * np.pi * step / steps
+    wall = 120 + 14 * np.sin(x / 9) + 14 * np.cos(y / 7)
+    picture = np.repeat(wall[:, :, None], 3, axis=2)
+    ball = np.hypot(x - width * (0.35 + 0.15 * np.cos(turn)), y - height * (0.5 + 0.22 * np.sin(turn))) < height * 0.15
+    brick = (abs(x - width * (0.75 - 0.08 * np.cos(turn))) < width * 0.09) & (
+        abs(y - height * (0.5 - 0.25 * np.sin(turn))) < height * 0.1
+    )
+    masks = {"ball": ball, "brick": brick}
+    for name, mask in masks.items():
+        picture[mask] = COLORS[name]
+    return picture.astype(np.uint8), masks
+
+
+def write_y4m(path, pictures, rate=10):
+    """Pictures as a raw video, which Chromium can take for a camera."""
+    with open(path, "wb") as file:
+        height, width = pictures[0].shape[:2]
+        file.write(f"YUV4MPEG2 W{width} H{height} F{rate}:1 Ip A1:1 C420jpeg\n".encode())
+        for picture in pictures:
+            red, green, blue = np.moveaxis(picture.astype(float), 2, 0)
+            luma = 0.299 * red + 0.587 * green + 0.114 * blue
+            planes = [luma] + [
+                128 + scale * (color - luma).reshape(height // 2, 2, width // 2, 2).mean(axis=(1, 3))
+                for scale, color in ((0.564, blue), (0.713, red))
+            ]
+            file.write(
+                b"FRAME\n" + b"".join(np.clip(plane + 0.5, 0, 255).astype(np.uint8).tobytes() for plane in planes)
+            )

@@ -1,0 +1,8 @@
+"""The teaching page: show objects to a camera, mark them, and see them found in the next frames."""
+
+from .lesson import Lesson
+from .protocols import Found, Frames, Mark, Teacher
+from .serve import serve, serve_from
+from .sources import Clip, Folder, open_source
+
+__all__ = ["Clip", "Folder", "Found", "Frames", "Lesson", "Mark", "Teacher", "open_source", "serve", "serve_from"]
