@@ -178,18 +178,17 @@ class Tab:
     def key(self, key, control=False, shift=False):
         code = {"Enter": 13, "Escape": 27, " ": 32}.get(key) or (ord(key.upper()) if len(key) == 1 else 0)
         common = {"key": key, "windowsVirtualKeyCode": code, "modifiers": 2 * control + 8 * shift}
-        text = {} if control or len(key) > 1 and key != "Enter" else {"text": "\r" if key == "Enter" else key}
+        text = {} if control or (len(key) > 1 and key != "Enter") else {"text": "\r" if key == "Enter" else key}
         self.send("Input.dispatchKeyEvent", type="keyDown", **common, **text)
         self.send("Input.dispatchKeyEvent", type="keyUp", **common)
 
     def type(self, text):
         self.send("Input.insertText", text=text)
 
-    def picture(self, selector):
-        """The pixels of a canvas, with their opacity."""
-        url = self.run(f"document.querySelector({json.dumps(selector)}).toDataURL()")
-        with Image.open(io.BytesIO(base64.b64decode(url.partition(",")[2]))) as image:
-            return np.asarray(image.convert("RGBA"))
+    def pictures(self, *selectors):
+        """The pixels of canvases at one moment, with their opacity."""
+        urls = self.run(f"{json.dumps(selectors)}.map((name) => document.querySelector(name).toDataURL())")
+        return [_pixels(base64.b64decode(url.partition(",")[2]), "RGBA") for url in urls]
 
     def screenshot(self, name):
         """The pixels of the window; kept if GYRFALCON_SCREENSHOTS names a folder."""
@@ -198,5 +197,9 @@ class Tab:
             kept = Path(os.environ["GYRFALCON_SCREENSHOTS"])
             kept.mkdir(parents=True, exist_ok=True)
             (kept / f"{name}.png").write_bytes(data)
-        with Image.open(io.BytesIO(data)) as image:
-            return np.asarray(image.convert("RGB"))
+        return _pixels(data, "RGB")
+
+
+def _pixels(data, mode):
+    with Image.open(io.BytesIO(data)) as image:
+        return np.asarray(image.convert(mode))

@@ -29,7 +29,7 @@ function toast(words, bad = false) {
   const shown = element("div", { className: bad ? "toast bad" : "toast", textContent: words });
   shown.setAttribute("role", bad ? "alert" : "status");
   $("toasts").append(shown);
-  setTimeout(() => shown.remove(), bad ? 8000 : 3500);
+  setTimeout(() => shown.remove(), bad ? 8000 : 2500);
 }
 
 // The token arrives after the # of the address, which is not sent anywhere. It is kept for reloads of this window only.

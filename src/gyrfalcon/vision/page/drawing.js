@@ -1,6 +1,6 @@
 // Drawing of the picture, of what was found, and of marks. Colors are told apart with any kind of color vision.
 const PALETTE = ["#ff9f1c", "#2ec4f1", "#7bd88f", "#f25f8e", "#b69cff", "#ffe14d", "#ff6b4a", "#4fe0c8"];
-const stage = { width: 640, height: 480, scale: 1 };
+const stage = { width: 0, height: 0, scale: 1 };
 const scratch = document.createElement("canvas");
 
 const colorOf = (label) => PALETTE[Math.max(0, lesson.classes.findIndex((known) => known.name === label)) % PALETTE.length];
@@ -10,11 +10,10 @@ function canvasOf(width, height) {
 }
 
 function setSize(width, height) {
-  if (stage.width !== width || stage.height !== height || $("picture").width !== width) {
+  if (stage.width !== width || stage.height !== height) {
     Object.assign(stage, { width, height });
     Object.assign($("picture"), { width, height });
-    $("screen").style.aspectRatio = `${width} / ${height}`;
-    $("screen").style.maxWidth = `calc((100dvh - 11.5rem) * ${width / height})`;
+    $("screen").style.setProperty("--ratio", width / height);
   }
   fitOverlay();
 }
@@ -23,7 +22,7 @@ function fitOverlay() {
   const shown = $("overlay").getBoundingClientRect(), ratio = Math.min(2, devicePixelRatio || 1);
   const width = Math.max(1, Math.round(shown.width * ratio)), height = Math.max(1, Math.round(shown.height * ratio));
   if ($("overlay").width !== width || $("overlay").height !== height) Object.assign($("overlay"), { width, height });
-  stage.scale = width / stage.width;
+  stage.scale = width / Math.max(1, stage.width);
 }
 
 function drawPicture(image) {

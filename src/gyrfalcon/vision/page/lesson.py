@@ -53,6 +53,8 @@ class Lesson:
         self._teacher, self._frames = teacher, frames
         self._answering: Teacher | None = snapshot(teacher) if trained else None
         self._version = int(trained)
+        self._taught_labels: set[str] = set()
+        self._known_labels = frozenset(self.facts()["classes"] if trained else ())
 
     def facts(self) -> dict[str, Any]:
         """What the page has to know at the start."""
@@ -83,10 +85,10 @@ class Lesson:
         return Answer(size, described, masks, seconds, self._version, shown)
 
     def observe(self, picture: Picture, marks: Sequence[Mark]) -> Taught:
-        """Teach a frame. Drawn marks first test the model that was trained last."""
+        """Teach a frame. Drawn marks of classes that the model knows test it first."""
         frame = self._read(picture)
         decoded = [(mark, _decoded(mark, frame.shape[:2])) for mark in marks]
-        drawn = [(mark.label, shape) for mark, shape in decoded if not mark.kept]
+        drawn = [(mark.label, shape) for mark, shape in decoded if not mark.kept and mark.label in self._known_labels]
         overlaps = []
         if self._answering is not None and drawn:
             found = self._answering.predict(frame)
@@ -94,7 +96,9 @@ class Lesson:
         by_label: dict[str, list[Array]] = {}
         for mark, shape in decoded:
             by_label.setdefault(mark.label, []).append(shape)
-        return Taught(self._teacher.observe(frame, by_label), overlaps)
+        frame_id = self._teacher.observe(frame, by_label)
+        self._taught_labels |= by_label.keys()
+        return Taught(frame_id, overlaps)
 
     def train(self) -> float:
         """Train, and let the new model answer; returns the seconds that it took."""
@@ -102,6 +106,7 @@ class Lesson:
         self._teacher.train()
         seconds = time.perf_counter() - began
         self._answering, self._version = snapshot(self._teacher), self._version + 1
+        self._known_labels |= self._taught_labels
         return seconds
 
     def forget(self, frame_id: Hashable) -> None:

@@ -161,7 +161,12 @@ function showList(found) {
   $("found").replaceChildren(...found.map((thing) => {
     const wrong = element("button", { type: "button", textContent: "Wrong" });
     wrong.setAttribute("aria-label", `This ${thing.label} is wrong`);
-    wrong.addEventListener("click", () => { if (hold()) { toggleWrong(middle(thing.box)); drawOverlay(); } });
+    wrong.addEventListener("click", () => {
+      if (!hold()) return;
+      toggleWrong(middle(thing.box));
+      drawOverlay();
+      $("teach").focus();
+    });
     const row = element("li", {}, element("span", { className: "swatch" }), element("span", { className: "name", textContent: thing.label }),
       element("span", { className: "score", textContent: thing.score.toFixed(2) }), wrong);
     row.style.setProperty("--swatch", colorOf(thing.label));
