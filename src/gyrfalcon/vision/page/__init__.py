@@ -2,7 +2,19 @@
 
 from .lesson import Lesson
 from .protocols import Found, Frames, Mark, Teacher
-from .serve import serve, serve_from
+from .serve import make_segmenter, serve, serve_from
 from .sources import Clip, Folder, open_source
 
-__all__ = ["Clip", "Folder", "Found", "Frames", "Lesson", "Mark", "Teacher", "open_source", "serve", "serve_from"]
+__all__ = [
+    "Clip",
+    "Folder",
+    "Found",
+    "Frames",
+    "Lesson",
+    "Mark",
+    "Teacher",
+    "make_segmenter",
+    "open_source",
+    "serve",
+    "serve_from",
+]

@@ -1,12 +1,11 @@
 """What the worker of the teaching page does: it looks at frames and teaches, on two lanes at once.
 
-The lane "work" changes the teacher. The lane "look" asks a copy of it, which is replaced in one assignment after each
-training, so that the model of before answers until the next one is ready.
+The lane "work" changes the teacher, and the lane "look" asks it. Until `train` has replaced the model, in one
+assignment, the one of before answers.
 """
 
 from __future__ import annotations
 
-import copy
 import time
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
@@ -47,12 +46,11 @@ class Taught:
 
 
 class Lesson:
-    """A teacher, a source of frames, and the copy of the teacher that answers."""
+    """A teacher and a source of frames."""
 
     def __init__(self, teacher: Teacher, frames: Frames | None = None, trained: bool = False):
         self._teacher, self._frames = teacher, frames
-        self._answering: Teacher | None = snapshot(teacher) if trained else None
-        self._version = int(trained)
+        self._trained, self._version = trained, int(trained)
         self._taught_labels: set[str] = set()
         self._known_labels = frozenset(self.facts()["classes"] if trained else ())
 
@@ -64,8 +62,8 @@ class Lesson:
     def look(self, picture: Picture) -> Answer:
         """What the model that was trained last finds."""
         frame = self._read(picture)
-        began, answering = time.perf_counter(), self._answering
-        found = [] if answering is None else list(answering.predict(frame))[:MOST_SHOWN]
+        began = time.perf_counter()
+        found = list(self._teacher.predict(frame))[:MOST_SHOWN] if self._trained else []
         seconds = time.perf_counter() - began
         described, masks = [], []
         for thing in found:
@@ -90,8 +88,8 @@ class Lesson:
         decoded = [(mark, _decoded(mark, frame.shape[:2])) for mark in marks]
         drawn = [(mark.label, shape) for mark, shape in decoded if not mark.kept and mark.label in self._known_labels]
         overlaps = []
-        if self._answering is not None and drawn:
-            found = self._answering.predict(frame)
+        if self._trained and drawn:
+            found = self._teacher.predict(frame)
             overlaps = [_best_overlap(label, shape, found) for label, shape in drawn]
         by_label: dict[str, list[Array]] = {}
         for mark, shape in decoded:
@@ -105,7 +103,7 @@ class Lesson:
         began = time.perf_counter()
         self._teacher.train()
         seconds = time.perf_counter() - began
-        self._answering, self._version = snapshot(self._teacher), self._version + 1
+        self._trained, self._version = True, self._version + 1
         self._known_labels |= self._taught_labels
         return seconds
 
@@ -114,7 +112,7 @@ class Lesson:
 
     def clear(self) -> None:
         """Find nothing from now on: everything that was taught has been forgotten."""
-        self._answering, self._version = None, self._version + 1
+        self._trained, self._version = False, self._version + 1
 
     def add_class(self, name: str) -> None:
         self._teacher.add_class(name)
@@ -150,11 +148,6 @@ def make_lesson(make: Callable[[], tuple[Teacher, bool]], source: str) -> Lesson
     frames = open_source(source)
     teacher, trained = make()
     return Lesson(teacher, frames, trained)
-
-
-def snapshot(teacher: Teacher) -> Teacher:
-    """A copy that goes on answering as the teacher does now, whatever the teacher learns meanwhile."""
-    return copy.deepcopy(teacher)
 
 
 def _decoded(mark: Mark, size: tuple[int, int]) -> Array:

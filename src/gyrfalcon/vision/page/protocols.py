@@ -26,7 +26,10 @@ class Found(Protocol):
 
 
 class Teacher(Protocol):
-    """A model that learns from marked frames, such as `InstanceSegmenter`."""
+    """A model that learns from marked frames, such as `InstanceSegmenter`.
+
+    `predict` answers with what `train` made last, also while `observe` and `train` are at work in another thread.
+    """
 
     def observe(self, frame: Any, marks: Mapping[str, Any], /) -> Hashable: ...
     def train(self) -> Any: ...

@@ -80,3 +80,12 @@ def serve_from(
     """
     program = TeachingProgram(functools.partial(make_lesson, make, str(source)), Path(out))
     return Server(program, settings)
+
+
+def make_segmenter(model: str | None, network: str, size: int) -> tuple[Teacher, bool]:
+    """An `InstanceSegmenter` from a file, or a new one with a network of that name, and whether it is trained."""
+    from gyrfalcon import vision
+
+    if model is not None:
+        return vision.InstanceSegmenter.load(model), True
+    return vision.InstanceSegmenter(vision.extractor(network, size=size)), False

@@ -1,0 +1,1 @@
+"""K-planes: radiance fields that train on the processor of a laptop."""
