@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         solvers,
         tables,
         tuning,
+        vision,
     )
     from .estimators import Falkon, KernelClassifier, KernelRegressor, LogisticFalkon
     from .features import RandomFeatures
@@ -68,6 +69,7 @@ __all__ = [
     "solvers",
     "tables",
     "tuning",
+    "vision",
 ]
 
 # Where names are that are not rooms; they are imported when they are first asked for, so that importing the library
@@ -110,6 +112,7 @@ _ROOMS = {
     "solvers",
     "tables",
     "tuning",
+    "vision",
 }
 
 

@@ -1,8 +1,9 @@
 """The teaching page: show objects to a camera, mark them, and see them found in the next frames."""
 
 from .lesson import Lesson
+from .program import TeachingProgram
 from .protocols import Found, Frames, Mark, Teacher
-from .serve import make_segmenter, serve, serve_from
+from .serve import make_segmenter, serve_from
 from .sources import Clip, Folder, open_source
 
 __all__ = [
@@ -13,8 +14,8 @@ __all__ = [
     "Lesson",
     "Mark",
     "Teacher",
+    "TeachingProgram",
     "make_segmenter",
     "open_source",
-    "serve",
     "serve_from",
 ]

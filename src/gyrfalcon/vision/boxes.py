@@ -1,0 +1,104 @@
+"""Boxes: overlaps, suppression, and the codes of refinements. A box is (left, top, right, bottom) in pixels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+LARGEST_LOG = 4.0  # of a refined side over the side it started from
+
+
+def areas(boxes: Array) -> Array:
+    """Of boxes of shape (n, 4)."""
+    return np.asarray(np.prod(np.maximum(boxes[:, 2:] - boxes[:, :2], 0), axis=1))
+
+
+def box_iou(first: Array, second: Array) -> Array:
+    """Intersection over union of each box of one set with each of another, of shape (n, m).
+
+    >>> import numpy as np
+    >>> from gyrfalcon.vision import box_iou
+    >>> box_iou(np.array([[0, 0, 2, 2]]), np.array([[1, 0, 3, 2], [5, 5, 6, 6]])).round(3).tolist()
+    [[0.333, 0.0]]
+    """
+    first, second = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+    low = np.maximum(first[:, None, :2], second[None, :, :2])
+    high = np.minimum(first[:, None, 2:], second[None, :, 2:])
+    inside = np.prod(np.maximum(high - low, 0), axis=2)
+    union = areas(first)[:, None] + areas(second)[None] - inside
+    return np.asarray(np.divide(inside, union, out=np.zeros_like(inside), where=union > 0))
+
+
+def mask_iou(first: Array, second: Array) -> Array:
+    """Intersection over union of each mask of one set with each of another; masks of shape (n, height, width)."""
+    a = np.asarray(first, dtype=bool).reshape(len(first), -1).astype(np.float32)
+    b = np.asarray(second, dtype=bool).reshape(len(second), -1).astype(np.float32)
+    inside = (a @ b.T).astype(np.float64)
+    union = a.sum(1, dtype=np.float64)[:, None] + b.sum(1, dtype=np.float64)[None] - inside
+    return np.asarray(np.divide(inside, union, out=np.zeros_like(inside), where=union > 0))
+
+
+def non_maximum_suppression(boxes: Array, scores: Array, overlap: float = 0.3) -> Array:
+    """Indices of the boxes that stay, best first: a box goes if one that scores higher overlaps it by more.
+
+    Parameters
+    ----------
+    boxes : array of shape (n, 4)
+    scores : array of shape (n,)
+    overlap : float
+        The largest intersection over union of two boxes that both stay.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gyrfalcon.vision import non_maximum_suppression
+    >>> boxes = np.array([[0, 0, 10, 10], [1, 0, 11, 10], [20, 20, 30, 30]])
+    >>> non_maximum_suppression(boxes, np.array([0.5, 0.9, 0.1])).tolist()
+    [1, 2]
+    """
+    order = np.argsort(-np.asarray(scores), kind="stable")
+    ranked = np.asarray(boxes, dtype=np.float64)[order]
+    size = areas(ranked)
+    kept, alive = [], np.ones(len(order), dtype=bool)
+    for place in range(len(order)):
+        if not alive[place]:
+            continue
+        kept.append(order[place])
+        rest = ranked[place + 1 :]
+        low, high = np.maximum(ranked[place, :2], rest[:, :2]), np.minimum(ranked[place, 2:], rest[:, 2:])
+        inside = np.prod(np.maximum(high - low, 0), axis=1)
+        union = size[place] + size[place + 1 :] - inside
+        alive[place + 1 :] &= inside <= overlap * union
+    return np.array(kept, dtype=np.int64)
+
+
+def encode(boxes: Array, targets: Array) -> Array:
+    """How to move and stretch boxes so that they become targets: R-CNN's four numbers, of shape (n, 4)."""
+    size, aim = boxes[:, 2:] - boxes[:, :2], targets[:, 2:] - targets[:, :2]
+    middle, goal = (boxes[:, :2] + boxes[:, 2:]) / 2, (targets[:, :2] + targets[:, 2:]) / 2
+    return np.column_stack([(goal - middle) / size, np.log(aim / size)])
+
+
+def decode(boxes: Array, codes: Array) -> Array:
+    """Boxes moved and stretched as `encode` says."""
+    size, middle = boxes[:, 2:] - boxes[:, :2], (boxes[:, :2] + boxes[:, 2:]) / 2
+    middle = middle + codes[:, :2] * size
+    half = size * np.exp(np.clip(codes[:, 2:], -LARGEST_LOG, LARGEST_LOG)) / 2
+    return np.column_stack([middle - half, middle + half])
+
+
+def clip(boxes: Array, shape: tuple[int, ...]) -> Array:
+    """Boxes cut at the edges of an image of shape (height, width)."""
+    limits = np.array([shape[1], shape[0], shape[1], shape[0]], dtype=np.float64)
+    return np.asarray(np.clip(boxes, 0, limits))
+
+
+def box_of(mask: Array) -> Array | None:
+    """The smallest box around the pixels of a mask, or None if it has none."""
+    rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
+    if len(rows) == 0:
+        return None
+    return np.array([columns[0], rows[0], columns[-1] + 1, rows[-1] + 1], dtype=np.float64)

@@ -1,0 +1,202 @@
+"""What is kept of a frame for the classifiers of locations and of regions.
+
+A frame has many candidates. Which of them are kept is decided by their keys and by how many frames there are, and not
+by when the frame came, so that the classifiers do not depend on the order of frames or of classes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from . import anchors, boxes
+from .annotations import Instance
+from .features import FeatureMap
+from .keys import candidate_keys, smallest
+from .regions import location_features, region_features
+
+Array = np.ndarray[Any, Any]
+
+LARGEST_QUOTA = 500  # candidates of one kind that are kept of a frame, at most
+LOCATION_POSITIVE, LOCATION_NEGATIVE = 0.7, 0.3
+REGION_POSITIVE, REGION_NEGATIVE = 0.6, 0.3
+REFINED = 0.6  # boxes that overlap an instance by more teach the refiners
+JITTERED = 40  # boxes near each instance that are candidates besides the anchors
+SHIFT, STRETCH = 0.3, 0.35  # how far they are moved, in sides, and stretched, in logarithms
+KEPT_TYPE = np.float16  # of features that are kept
+IGNORED = 0.5  # the share of a candidate in the ignored part of a frame from which on it is left out
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Candidates of one kind in a frame.
+
+    Attributes
+    ----------
+    X : array of shape (n, d)
+    keys : array of uint64 of shape (n,)
+    overlap : array of shape (n, k)
+        With the instances of each of k kinds: anchors for locations, classes in the frame for regions.
+    codes : array of shape (n, k, 4)
+        How the box becomes the instance that it overlaps most; see `boxes.encode`.
+    best : array of bool of shape (n, k)
+        Whether no box overlaps an instance more, so that it counts as positive whatever the overlap.
+    """
+
+    X: Array
+    keys: Array
+    overlap: Array
+    codes: Array
+    best: Array
+
+    def positive(self, kind: int, least: float) -> Array:
+        """Rows that show an instance of a kind."""
+        return np.flatnonzero((self.overlap[:, kind] > least) | self.best[:, kind])
+
+    def negative(self, kind: int | None, most: float) -> Array:
+        """Rows that show none of a kind, and all rows if the frame has none of it."""
+        if kind is None:
+            return np.arange(len(self.keys))
+        return np.flatnonzero((self.overlap[:, kind] < most) & ~self.best[:, kind])
+
+    def taken(self, rows: Array) -> Candidates:
+        """Some of them."""
+        return Candidates(self.X[rows], self.keys[rows], self.overlap[rows], self.codes[rows], self.best[rows])
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What is kept of one frame.
+
+    Attributes
+    ----------
+    digest : int
+        Of its content; frames are taken in the order of digests.
+    labels : list of str
+        The classes in it, in the order of the columns of `regions`.
+    locations, regions : Candidates
+    found : FeatureMap or None
+        Only for the serial protocol, whose regions come from the trained proposals.
+    instances : list of Instance
+        Likewise; without masks.
+    """
+
+    digest: int
+    labels: tuple[str, ...]
+    locations: Candidates
+    regions: Candidates
+    found: FeatureMap | None = None
+    instances: tuple[Instance, ...] = ()
+
+    def kind(self, label: str) -> int | None:
+        """The column of a class, or None if the frame does not have it."""
+        return self.labels.index(label) if label in self.labels else None
+
+    def pruned(self, quota: int) -> Frame:
+        """With no more than a number of candidates of each kind; what is kept of less is kept of more."""
+        locations = prune(self.locations, quota, LOCATION_POSITIVE, LOCATION_NEGATIVE, False)
+        regions = prune(self.regions, quota, REGION_POSITIVE, REGION_NEGATIVE, True)
+        return replace(self, locations=locations, regions=regions)
+
+
+def quota_of(total: int, frames: int) -> int:
+    """How many candidates of a kind are kept of each of so many frames."""
+    return min(LARGEST_QUOTA, -(-total // max(1, frames)))
+
+
+def prune(candidates: Candidates, quota: int, positive: float, negative: float, buffered: bool) -> Candidates:
+    """For each kind the positives and negatives with the smallest keys, and of all rows if a class may come later."""
+    kept = np.zeros(len(candidates.keys), dtype=bool)
+    groups = [candidates.negative(None, negative)] if buffered else []
+    for kind in range(candidates.overlap.shape[1]):
+        groups.append(candidates.negative(kind, negative))
+        groups.append(candidates.positive(kind, min(positive, REFINED)))
+    for group in groups:
+        kept[group[smallest(candidates.keys[group], quota)]] = True
+    return candidates if kept.all() else candidates.taken(np.flatnonzero(kept))
+
+
+def matched(candidates: Array, targets: Array) -> tuple[Array, Array]:
+    """The largest overlap of each candidate with a target, and the codes that lead to that target."""
+    if len(targets) == 0:
+        return np.zeros(len(candidates)), np.zeros((len(candidates), 4))
+    overlap = boxes.box_iou(candidates, targets)
+    nearest = overlap.argmax(1)
+    return overlap[np.arange(len(candidates)), nearest], boxes.encode(candidates, targets[nearest])
+
+
+def locations_of(found: FeatureMap, targets: Array, ignore: Array | None, seed: int, digest: int) -> Candidates:
+    """Locations of a frame with the overlaps of their anchors."""
+    grid = anchors.grid_of(found.grid)
+    placed = anchors.anchors(found.shape, grid)
+    X = location_features(found)
+    overlap, codes = matched(placed.reshape(-1, 4), targets)
+    overlap, codes = overlap.reshape(len(X), -1), codes.reshape(len(X), -1, 4)
+    best = np.zeros(overlap.shape, dtype=bool)
+    for target in targets:
+        own = boxes.box_iou(placed.reshape(-1, 4), target[None])[:, 0]
+        if own.max(initial=0.0) <= LOCATION_POSITIVE:
+            best.flat[int(own.argmax())] = own.max() > 0
+    keys = candidate_keys(seed, digest, len(X), "locations")
+    candidates = Candidates(X.astype(KEPT_TYPE), keys, overlap, codes, best)
+    if ignore is None:
+        return candidates
+    outside = _share(ignore, boxes.clip(placed.reshape(-1, 4), found.shape)).reshape(overlap.shape) > IGNORED
+    undecided = (LOCATION_NEGATIVE + REFINED) / 2
+    return replace(candidates, overlap=np.where(outside & (overlap < undecided), undecided, overlap))
+
+
+def regions_of(
+    found: FeatureMap,
+    instances: tuple[Instance, ...],
+    labels: tuple[str, ...],
+    ignore: Array | None,
+    seed: int,
+    digest: int,
+    quota: int,
+    proposed: Array | None = None,
+) -> Candidates:
+    """Regions of a frame with their overlaps with the instances of each class.
+
+    Candidates are all anchors and boxes near the instances, or boxes that were proposed and the instances' own.
+    Features are made of those that the quota lets through.
+    """
+    shown = np.array([one.box for one in instances]).reshape(-1, 4)
+    if proposed is None:
+        placed = anchors.anchors(found.shape, anchors.grid_of(found.grid)).reshape(-1, 4)
+        candidates = np.concatenate([shown, _jittered(shown, seed, digest), placed])
+    else:
+        candidates = np.concatenate([shown, _jittered(shown, seed, digest), proposed])
+    candidates = boxes.clip(candidates, found.shape)
+    kept = (candidates[:, 2:] - candidates[:, :2] >= 1).all(1)
+    if ignore is not None:
+        kept &= (_share(ignore, candidates) <= IGNORED) | (np.arange(len(candidates)) < len(shown))
+    keys = candidate_keys(seed, digest, len(candidates), "regions")[kept]
+    candidates = candidates[kept]
+    by_label = [np.array([one.box for one in instances if one.label == label]).reshape(-1, 4) for label in labels]
+    pairs = [matched(candidates, targets) for targets in by_label]
+    overlap = np.column_stack([pair[0] for pair in pairs]) if pairs else np.zeros((len(keys), 0))
+    codes = np.stack([pair[1] for pair in pairs], axis=1) if pairs else np.zeros((len(keys), 0, 4))
+    rows = Candidates(np.arange(len(keys)), keys, overlap, codes, np.zeros(overlap.shape, dtype=bool))
+    rows = prune(rows, quota, REGION_POSITIVE, REGION_NEGATIVE, True)
+    return replace(rows, X=region_features(found, candidates[rows.X]).astype(KEPT_TYPE))
+
+
+def _jittered(shown: Array, seed: int, digest: int) -> Array:
+    """Boxes near those that are shown, always the same for the same frame."""
+    random = np.random.default_rng([seed, digest])
+    size, middle = shown[:, None, 2:] - shown[:, None, :2], (shown[:, None, :2] + shown[:, None, 2:]) / 2
+    shape = (len(shown), JITTERED, 2)
+    middle = middle + random.uniform(-SHIFT, SHIFT, shape) * size
+    half = size * np.exp(random.uniform(-STRETCH, STRETCH, shape)) / 2
+    return np.concatenate([middle - half, middle + half], axis=2).reshape(-1, 4)
+
+
+def _share(mask: Array, placed: Array) -> Array:
+    """Which share of each box is inside a mask, to the pixel."""
+    integral = np.pad(mask.astype(np.int64).cumsum(0).cumsum(1), ((1, 0), (1, 0)))
+    left, top, right, bottom = np.rint(placed).astype(np.int64).T
+    inside = integral[bottom, right] - integral[top, right] - integral[bottom, left] + integral[top, left]
+    return np.asarray(inside / np.maximum(1, (right - left) * (bottom - top)))

@@ -1,0 +1,295 @@
+"""Classes of pixels from scribbles."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+from torch.nn import functional
+
+from gyrfalcon.matrix.predictor import Predictor
+from gyrfalcon.persistence import Savable, State
+
+from . import files
+from .additive import AdditiveClassifier, LabeledRows
+from .extractors import check_image
+from .features import FeatureMap, Features
+from .keys import candidate_keys, frame_digest, smallest
+from .networks import resolve
+
+Array = np.ndarray[Any, Any]
+
+LARGEST_LABEL = 1000
+
+
+class PixelClassifier(Savable, BaseEstimator):  # type: ignore[misc]
+    """Classes of all pixels from a few that are marked, with scikit-learn's manners.
+
+    A Gaussian kernel machine with fixed centers on frozen features, fitted by least squares, one against the rest. It
+    learns while images arrive: `observe` adds an image's part to sums, `train` solves an m × m system, and `forget`
+    takes an image out again, to the last bit.
+
+    Parameters
+    ----------
+    net : Extractor or str
+        A callable that returns maps of features; a name stands for `extractor(name)`, which is loaded when needed.
+    n_centers : int
+    length_scale : float
+        Of the kernel, for features whose length is about 20.
+    penalty : float
+    cells_per_image : int
+        How many marked cells of an image are learned from, at most. A cell is a square of 8 pixels of the image as the
+        network has seen it, and has the label that most of its marked pixels have.
+    random_state : int
+
+    Attributes
+    ----------
+    classes_ : list
+        Names, or numbers from 1, in the order in which they appeared.
+    n_rows_ : int
+        How many cells were learned from.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gyrfalcon import vision
+    >>> def colors(image):  # any callable is an extractor
+    ...     return {4: image[::4, ::4].transpose(2, 0, 1) / 255.0 + 0.01}
+    >>> image = np.zeros((64, 64, 3), dtype=np.uint8)
+    >>> image[:, 32:, 0] = 255
+    >>> marks = np.zeros((64, 64), dtype=np.int64)  # 0: not marked
+    >>> marks[10:20, 4:12], marks[10:20, 40:48] = 1, 2
+    >>> model = vision.PixelClassifier(colors).fit([image], [marks])
+    >>> bool((model.predict(image) == np.where(image[:, :, 0] > 0, 2, 1)).mean() > 0.95)
+    True
+    """
+
+    def __init__(
+        self,
+        net: Any = "tiny-vit",
+        n_centers: int = 500,
+        length_scale: float = 12.0,
+        penalty: float = 1e-6,
+        cells_per_image: int = 2000,
+        random_state: int = 0,
+    ):
+        self.net = net
+        self.n_centers = n_centers
+        self.length_scale = length_scale
+        self.penalty = penalty
+        self.cells_per_image = cells_per_image
+        self.random_state = random_state
+
+    # Learning.
+
+    def fit(self, images: Sequence[Any], scribbles: Sequence[Any]) -> Self:
+        """Learn from images, from the beginning, with centers from all of them.
+
+        Parameters
+        ----------
+        images : list of arrays of uint8 of shape (height, width, 3)
+        scribbles : list of arrays of int of shape (height, width), or of mappings of names to masks
+            The class of each pixel from 1, and 0 where it is not marked; or a bool mask for each class.
+        """
+        if len(images) != len(scribbles) or len(images) == 0:
+            raise ValueError(
+                f"images and scribbles must be as many, and at least one; got {len(images)} and {len(scribbles)}"
+            )
+        self._begin()
+        rows = {}
+        for image, marks in zip(images, scribbles, strict=True):
+            rows[self._next] = self._rows(image, marks)
+            self._next += 1
+        if not any(len(found.labels) for found in rows.values()):
+            raise ValueError("scribbles: no pixel is marked")
+        self._model.add_all(rows)
+        return self.train()
+
+    def observe(self, image: Any, scribbles: Any) -> int:
+        """Learn from one more image, and return a number by which `forget` can take it out again; see `fit`.
+
+        `predict` changes with the next `train`.
+        """
+        if not hasattr(self, "_model"):
+            self._begin()
+        rows = self._rows(image, scribbles)
+        if len(rows.labels) == 0:
+            raise ValueError("scribbles: no pixel is marked")
+        number = self._next
+        self._model.add(number, rows)
+        self._next += 1
+        return number
+
+    def train(self) -> Self:
+        """Solve for the coefficients; the time does not depend on the number of images."""
+        if not hasattr(self, "_model") or self._model.count == 0:
+            raise NotFittedError("train needs marked pixels: call observe first")
+        self._model.grow(len(self.classes_))
+        self._predictor: Predictor = self._model.solve()
+        self.n_rows_ = self._model.count
+        self._trained = len(self.classes_)
+        return self
+
+    def forget(self, frame_id: int) -> None:
+        """Take an image out, as if it had never been observed; the centers stay. Of the last 64 images."""
+        if frame_id not in self._known():
+            raise KeyError(f"frame_id: {frame_id!r} is not one of the last images that were observed")
+        self._model.remove(frame_id)
+
+    def add_class(self, name: Any) -> None:
+        """Have one more class, of which no pixel was marked yet."""
+        if not hasattr(self, "_model"):
+            self._begin()
+        if name in self.classes_:
+            raise ValueError(f"name: there is a class {name!r} already")
+        self.classes_.append(name)
+
+    def _known(self) -> dict[int, LabeledRows]:
+        return self._model.frames if hasattr(self, "_model") else {}
+
+    def _begin(self) -> None:
+        check_count("n_centers", self.n_centers)
+        check_count("cells_per_image", self.cells_per_image)
+        for name in ("length_scale", "penalty"):
+            if not np.isfinite(getattr(self, name)) or getattr(self, name) <= 0:
+                raise ValueError(f"{name} must be a positive number, got {getattr(self, name)!r}")
+        self.classes_: list[Any] = []
+        self._model = AdditiveClassifier(self.n_centers, self.length_scale, self.penalty)
+        self._features = Features(resolve(self.net))
+        self._next = 0
+
+    def _rows(self, image: Any, scribbles: Any) -> LabeledRows:
+        """The marked cells of an image."""
+        pixels = check_image(image)
+        marks = self._numbers(scribbles, (pixels.shape[0], pixels.shape[1]))
+        found = self._features(pixels)
+        labels = cell_labels(marks, found.grid, len(self.classes_))
+        marked = np.flatnonzero(labels >= 0)
+        digest = frame_digest(pixels.tobytes(), marks.tobytes())
+        keys = candidate_keys(self.random_state, digest, len(labels), "cells")[marked]
+        chosen = np.sort(smallest(keys, self.cells_per_image))
+        kept = marked[chosen]
+        return LabeledRows(found.rows().numpy()[kept], labels[kept], keys[chosen])
+
+    def _numbers(self, scribbles: Any, shape: tuple[int, int]) -> Array:
+        """Marks as numbers from 1 in the order of `classes_`, which may grow, and 0 where there are none."""
+        layers: Iterable[tuple[Any, Any]]
+        if isinstance(scribbles, Mapping):
+            layers = scribbles.items()
+        else:
+            marks = np.asarray(scribbles)
+            if marks.shape != shape or marks.dtype.kind not in "iu":
+                raise ValueError(
+                    f"scribbles must be integers of shape {shape}, or masks by name, got {marks.dtype} of {marks.shape}"
+                )
+            if marks.min(initial=0) < 0 or marks.max(initial=0) > LARGEST_LABEL:
+                raise ValueError(f"scribbles must be 0 or a class from 1 to {LARGEST_LABEL}")
+            layers = ((int(label), marks == label) for label in np.unique(marks) if label)
+        numbers = np.zeros(shape, dtype=np.int64)
+        for name, mask in layers:
+            inside = np.asarray(mask)
+            if inside.shape != shape or inside.dtype != bool:
+                raise ValueError(f"scribbles: the mask of {name!r} must be bool of shape {shape}")
+            if name not in self.classes_:
+                self.classes_.append(name)
+            numbers[inside] = self.classes_.index(name) + 1
+        return numbers
+
+    # Answers.
+
+    def decision_function(self, image: Any) -> Array:
+        """Scores of shape (height, width, classes), near 1 where a class is and -1 where it is not."""
+        if not hasattr(self, "_predictor"):
+            raise NotFittedError("this PixelClassifier is not trained yet: call fit, or observe and train")
+        found = self._features(image)
+        return upsampled(self._predictor(found.rows().numpy()), found)
+
+    def predict_proba(self, image: Any) -> Array:
+        """Probabilities of shape (height, width, classes): (1 + score)/2 between 0 and 1, scaled to sum to one."""
+        scores = self.decision_function(image)
+        shares = np.clip((1 + scores) / 2, 1e-6, 1)
+        return np.asarray(shares / shares.sum(2, keepdims=True))
+
+    def predict(self, image: Any) -> Array:
+        """The class of each pixel, of shape (height, width)."""
+        best = self.decision_function(image).argmax(2)
+        names = self.classes_[: self._trained]
+        kinds = {type(name) for name in names}
+        named: Array = np.asarray(names, dtype=None if kinds <= {int} else object)[best]
+        return named
+
+    # Files.
+
+    def _describe_parameter(self, name: str, value: Any) -> Any:
+        return files.describe_net(value) if name == "net" else super()._describe_parameter(name, value)
+
+    def _read_parameter(self, name: str, value: Any) -> Any:
+        return files.read_net(value) if name == "net" else super()._read_parameter(name, value)
+
+    def _state(self) -> State:
+        if not hasattr(self, "_predictor"):
+            raise NotFittedError("this PixelClassifier is not trained yet: call fit, or observe and train")
+        facts, arrays = files.pack_additive(self._model, "cells")
+        return (
+            {"classes": self.classes_, "trained": self._trained, "next": self._next, "cells": facts},
+            {**arrays, **files.pack_features(self._features), "beta": self._predictor.coefficients}
+            | {"intercept": np.atleast_1d(self._predictor.intercept)},
+        )
+
+    def _set_state(self, values: dict[str, Any], arrays: dict[str, Array]) -> None:
+        self._begin()
+        self.classes_ = files.check_names(values["classes"])
+        self._trained, self._next = int(values["trained"]), int(values["next"])
+        self._features = files.unpack_features(self._features, arrays)
+        files.unpack_additive(self._model, values["cells"], arrays, "cells")
+        if not 1 <= self._trained <= len(self.classes_) or self._model.centers is None:
+            raise ValueError("classes do not fit the coefficients")
+        beta = files.array(arrays, "beta", (len(self._model.centers), self._trained))
+        intercept = files.array(arrays, "intercept", (self._trained,))
+        self._predictor = Predictor(self._model.kernel, self._model.centers.astype(np.float32), beta, intercept)
+        self.n_rows_ = self._model.count
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], net: Any = None) -> Self:
+        """Read what `save` wrote.
+
+        Parameters
+        ----------
+        path : path of a safetensors file
+        net : Extractor, optional
+            The one that the model was taught with, if it was not made by `extractor`.
+        """
+        model = super().load(path)
+        if net is not None:
+            model.net, model._features.net = net, resolve(net)
+        return model
+
+
+def check_count(name: str, value: Any) -> None:
+    """Refuse a setting that is not a positive whole number."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
+
+
+def cell_labels(marks: Array, grid: tuple[int, int], classes: int) -> Array:
+    """For each cell the class, from 0, that most of its marked pixels have, or -1 if none is marked."""
+    height, width = marks.shape
+    rows = np.minimum((np.arange(height) + 0.5) * grid[0] / height, grid[0] - 1).astype(np.int64)
+    columns = np.minimum((np.arange(width) + 0.5) * grid[1] / width, grid[1] - 1).astype(np.int64)
+    places = np.broadcast_to(rows[:, None] * grid[1] + columns, marks.shape)
+    marked = marks > 0
+    votes = np.bincount(places[marked] * classes + marks[marked] - 1, minlength=grid[0] * grid[1] * classes)
+    votes = votes.reshape(-1, classes) if classes else np.zeros((grid[0] * grid[1], 1), dtype=np.int64)
+    return np.where(votes.sum(1) > 0, votes.argmax(1), -1)
+
+
+def upsampled(scores: Array, found: FeatureMap) -> Array:
+    """Scores of cells as scores of pixels."""
+    cells = torch.from_numpy(scores.astype(np.float32)).T.reshape(1, -1, *found.grid)
+    pixels = functional.interpolate(cells, found.shape, mode="bilinear", align_corners=False)[0]
+    return np.asarray(pixels.permute(1, 2, 0).numpy())

@@ -1,0 +1,93 @@
+"""Features of regions: means over the parts of a box, and samples on a grid within it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from .anchors import CELLS, grid_of
+from .features import FeatureMap
+
+Array = np.ndarray[Any, Any]
+
+BINS = 3  # along each side of a box
+MASK_SIDE = 28  # samples along each side of a box for its mask
+BOXES_AT_ONCE = 512
+
+
+def location_features(found: FeatureMap) -> Array:
+    """Mean features of locations, of shape (locations, dimensions)."""
+    grid = grid_of(found.grid)
+    values = found.values[:, : grid[0] * CELLS, : grid[1] * CELLS]
+    if min(found.grid) < CELLS:
+        values = functional.adaptive_avg_pool2d(found.values[None], grid)[0]
+    else:
+        values = functional.avg_pool2d(values[None], CELLS)[0]
+    return np.ascontiguousarray(values.flatten(1).T.numpy())
+
+
+def region_features(found: FeatureMap, boxes: Array) -> Array:
+    """Means over 3 × 3 parts of each box, of shape (boxes, 9·dimensions), in float32.
+
+    Means are differences of sums over all cells above and to the left, so a box of any size costs the same.
+    """
+    height, width = found.grid
+    padded = functional.pad(found.values.double(), (1, 0, 1, 0))
+    integral = padded.cumsum(1).cumsum(2)
+    middle, half = (boxes[:, :2] + boxes[:, 2:]) / 2, (boxes[:, 2:] - boxes[:, :2]) / 2
+    scale = np.array([width / found.shape[1], height / found.shape[0]])
+    low = np.clip((middle - half) * scale, 0, [width - 0.5, height - 0.5])
+    high = np.maximum(np.clip((middle + half) * scale, 0, [width, height]), low + 0.5)
+    steps = np.linspace(0, 1, BINS + 1)
+    x = low[:, :1] + steps * (high - low)[:, :1]
+    y = low[:, 1:] + steps * (high - low)[:, 1:]
+    parts = []
+    for start in range(0, len(boxes), BOXES_AT_ONCE):
+        rows = slice(start, start + BOXES_AT_ONCE)
+        corners = _corners(integral, x[rows], y[rows])
+        sums = corners[:, 1:, 1:] - corners[:, :-1, 1:] - corners[:, 1:, :-1] + corners[:, :-1, :-1]
+        area = np.diff(y[rows], axis=1)[:, :, None] * np.diff(x[rows], axis=1)[:, None, :]
+        means = sums / torch.from_numpy(area)[..., None] / BINS
+        parts.append(means.flatten(1).float().numpy())
+    return np.concatenate(parts) if parts else np.zeros((0, BINS**2 * len(found.values)), dtype=np.float32)
+
+
+def _corners(integral: Tensor, x: Array, y: Array) -> Tensor:
+    """The integral at each pair of ordinate and abscissa of each box, of shape (boxes, rows, columns, dimensions)."""
+    table = integral.permute(1, 2, 0)
+    limits = table.shape[0] - 2, table.shape[1] - 2
+    top, left = np.minimum(y.astype(np.int64), limits[0]), np.minimum(x.astype(np.int64), limits[1])
+    down, right = (torch.from_numpy(rest)[..., None] for rest in (y - top, x - left))
+    i, j = torch.from_numpy(top)[:, :, None], torch.from_numpy(left)[:, None, :]
+    down, right = down[:, :, None], right[:, None]
+    upper = table[i, j] * (1 - right) + table[i, j + 1] * right
+    lower = table[i + 1, j] * (1 - right) + table[i + 1, j + 1] * right
+    return upper * (1 - down) + lower * down
+
+
+def grid_points(boxes: Array, side: int = MASK_SIDE) -> tuple[Array, Array]:
+    """Abscissas and ordinates in pixels of a grid of samples within each box, each of shape (boxes, side)."""
+    steps = (np.arange(side) + 0.5) / side
+    x, y = (boxes[:, k, None] + steps * (boxes[:, k + 2] - boxes[:, k])[:, None] for k in (0, 1))
+    return x, y
+
+
+def mask_features(found: FeatureMap, boxes: Array) -> Array:
+    """Features on a grid within each box, followed by the place in it, of shape (boxes·side², dimensions + 2)."""
+    x, y = grid_points(boxes)
+    scaled = np.stack(
+        np.broadcast_arrays(2 * x[:, None] / found.shape[1] - 1, 2 * y[:, :, None] / found.shape[0] - 1), -1
+    )
+    grid = torch.from_numpy(scaled.reshape(1, len(boxes) * MASK_SIDE, MASK_SIDE, 2)).float()
+    sampled = functional.grid_sample(found.values[None], grid, padding_mode="border", align_corners=False)[0]
+    rows = sampled.permute(1, 2, 0).reshape(-1, len(found.values))
+    steps = PLACE_WEIGHT * (torch.arange(MASK_SIDE) + 0.5) / MASK_SIDE
+    place = torch.stack(torch.meshgrid(steps, steps, indexing="ij"), -1).reshape(-1, 2)
+    return np.ascontiguousarray(torch.cat([rows, place.repeat(len(boxes), 1)], 1).numpy())
+
+
+PLACE_WEIGHT = 10.0  # how far apart two opposite edges of a box are in the features of its mask

@@ -1,0 +1,433 @@
+"""The whole pipeline: proposals, detection and masks, taught frame by frame."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+
+from gyrfalcon.matrix.predictor import Predictor
+from gyrfalcon.persistence import Savable, State
+
+from . import boxes, files, segmenter_files
+from .additive import AdditiveClassifier
+from .annotations import Instance, digest_of, read_instances
+from .detection import Detector, train_detector
+from .extractors import check_image
+from .features import FeatureMap, Features
+from .frames import Frame, locations_of, quota_of, regions_of
+from .keys import candidate_keys, frame_digest
+from .masks import mask_rows, predict_masks
+from .minibootstrap import Settings
+from .networks import resolve
+from .pixels import check_count
+from .proposals import Proposer, train_proposals
+from .regions import BINS, region_features
+
+Array = np.ndarray[Any, Any]
+
+BATCH_SIZE = 2000
+SUPPRESSION = 0.3
+PASSES = 3  # of refinement; each looks at the boxes of the one before
+MOST_FOUND = 100  # instances in a frame
+MOST_FRAMES = 2000  # of which candidates are kept: a uniform sample if there were more
+PROTOCOLS = ("parallel", "serial")
+
+
+@dataclass(frozen=True)
+class Found:
+    """An instance that was found in a frame.
+
+    Attributes
+    ----------
+    label : str
+    score : float
+        From 0 to 1.
+    box : array of shape (4,)
+        Left, top, right and bottom in pixels.
+    mask : array of bool of shape (height, width)
+    """
+
+    label: str
+    score: float
+    box: Array
+    mask: Array
+
+
+@dataclass
+class _Model:
+    """What `train` makes, replaced as a whole, so that `predict` in another thread sees the old one or the new one."""
+
+    proposer: Proposer
+    detectors: dict[str, Detector]
+    masks: dict[str, Predictor]
+
+
+class InstanceSegmenter(Savable, BaseEstimator):  # type: ignore[misc]
+    """Finds instances of classes that were shown in a few frames.
+
+    Three modules on frozen features. Proposals: for each anchor a classifier of locations, and a linear refiner of
+    boxes. Detection: for each class a classifier of regions against all others, and a refiner. Masks: for each class a
+    classifier of the pixels in its boxes. Classifiers are Gaussian kernel machines with centers. Those of locations and
+    regions learn from hard negatives by the minibootstrap, and those of pixels from sums to which each frame adds.
+
+    What is kept of a frame is chosen by hashed keys, so that teaching all classes at once and one after another gives
+    the same model, bit for bit.
+
+    Parameters
+    ----------
+    net : Extractor or str
+        A callable that returns maps of features; a name stands for `extractor(name)`, which is loaded when needed.
+    n_centers : tuple of int
+        At most so many for proposals, detection and masks.
+    n_batches : int
+        Batches of 2000 negatives of the minibootstrap, at least 2.
+    length_scales, penalties : tuple of float
+        Of the three kinds of classifiers, for features whose length is about 20.
+    protocol : "parallel" or "serial"
+        Regions to learn detection from are anchors and boxes near instances, so that detection does not wait for the
+        proposals; or the trained proposals, which takes longer and keeps the features of all frames.
+    random_state : int
+
+    Attributes
+    ----------
+    classes_ : list of str
+        In the order in which they appeared.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gyrfalcon import vision
+    >>> def colors(image):  # any callable is an extractor
+    ...     return {8: image[4::8, 4::8].transpose(2, 0, 1) / 255.0 + 0.01}
+    >>> def frame(left):
+    ...     image, mask = np.full((96, 128, 3), 90, dtype=np.uint8), np.zeros((96, 128), dtype=bool)
+    ...     mask[32:64, left : left + 32] = True
+    ...     image[mask] = (250, 20, 20)
+    ...     return image, mask
+    >>> teacher = vision.InstanceSegmenter(colors, n_centers=(100, 100, 50), n_batches=2)
+    >>> for left in (8, 32, 72):
+    ...     image, mask = frame(left)
+    ...     _ = teacher.observe(image, {"brick": mask})
+    >>> image, mask = frame(56)
+    >>> found = teacher.train().predict(image)
+    >>> found[0].label, bool(vision.mask_iou(found[0].mask[None], mask[None])[0, 0] > 0.7)
+    ('brick', True)
+    """
+
+    _model: _Model | None
+    _teachable = True
+
+    def __init__(
+        self,
+        net: Any = "tiny-vit",
+        n_centers: tuple[int, int, int] = (1000, 1000, 500),
+        n_batches: int = 5,
+        random_state: int = 0,
+        *,
+        length_scales: tuple[float, float, float] = (12.0, 12.0, 12.0),
+        penalties: tuple[float, float, float] = (1e-4, 1e-5, 1e-6),
+        protocol: str = "parallel",
+    ):
+        self.net = net
+        self.n_centers = n_centers
+        self.n_batches = n_batches
+        self.random_state = random_state
+        self.length_scales = length_scales
+        self.penalties = penalties
+        self.protocol = protocol
+
+    # Teaching.
+
+    def observe(self, frame: Any, masks: Any, *, ignore: Any = None) -> int:
+        """Learn from a frame, and return a number by which `forget` can take it out again.
+
+        `predict` changes with the next `train`. A frame without instances teaches what background is.
+
+        Parameters
+        ----------
+        frame : array of uint8 of shape (height, width, 3)
+        masks : mapping of str to masks or boxes, or pairs of a label and one of them
+            All instances of the classes in the frame: bool masks of the frame's shape, or boxes (left, top, right,
+            bottom). What is not shown counts as background.
+        ignore : array of bool of the frame's shape, optional
+            Where instances may be that are not shown: what is there is not taken for background.
+        """
+        self._ready()
+        pixels = check_image(frame, "frame")
+        shape = (pixels.shape[0], pixels.shape[1])
+        instances = read_instances(masks, shape)
+        hidden = _check_ignore(ignore, shape)
+        found = self._features(pixels)
+        for label in sorted({one.label for one in instances} - set(self.classes_)):
+            self.classes_.append(label)
+        digest = self._digest(pixels, instances, hidden)
+        number = self._next
+        self._next += 1
+        self._digests[number] = digest
+        self._keep(number, self._frame(found, instances, hidden, digest))
+        for label in sorted({one.label for one in instances}):
+            own = [one for one in instances if one.label == label]
+            model = self._masks.setdefault(label, self._new_masks())
+            model.add(number, mask_rows(found, own, hidden, self.random_state, digest))
+        return number
+
+    def forget(self, frame_id: int) -> None:
+        """Take a frame out, as if it had never been observed; `predict` changes with the next `train`.
+
+        Masks forget to the last bit, with the centers that they have. Candidates of other frames that made room for
+        those of this one do not come back.
+        """
+        self._ready()
+        holders = [model for model in self._masks.values() if frame_id in model.frames]
+        if frame_id not in self._frames and not holders:
+            raise KeyError(f"frame_id: {frame_id!r} is not one of the frames that are kept")
+        self._frames.pop(frame_id, None)
+        self._digests.pop(frame_id, None)
+        for model in holders:
+            model.remove(frame_id)
+
+    def add_class(self, name: str) -> None:
+        """Have one more class, of which no instance was shown yet. `observe` does this by itself."""
+        self._ready()
+        if not isinstance(name, str) or not name:
+            raise ValueError(f"name must be a text that is not empty, got {name!r}")
+        if name in self.classes_:
+            raise ValueError(f"name: there is a class {name!r} already")
+        self.classes_.append(name)
+
+    def train(self) -> Self:
+        """Train proposals and detection on what was kept, and solve for the masks."""
+        self._ready()
+        frames = sorted(self._frames.values(), key=lambda frame: frame.digest)
+        proposer = train_proposals(frames, self._settings(0)) if frames else None
+        if proposer is None:
+            raise NotFittedError("train needs a frame with an instance: call observe first")
+        if self.protocol == "serial":
+            frames = [self._proposed(frame, proposer, len(frames)) for frame in frames]
+        detectors = {label: train_detector(frames, label, self._settings(1)) for label in self.classes_}
+        self._model = _Model(
+            proposer,
+            {label: detector for label, detector in detectors.items() if detector is not None},
+            {label: model.solve() for label, model in self._masks.items() if model.count},
+        )
+        return self
+
+    # Finding.
+
+    def predict(self, frame: Any, *, min_score: float = 0.5) -> list[Found]:
+        """The instances in a frame, best first.
+
+        Parameters
+        ----------
+        frame : array of uint8 of shape (height, width, 3)
+        min_score : float
+            Instances with lower scores are left out.
+        """
+        model = getattr(self, "_model", None)
+        if model is None:
+            raise NotFittedError("this InstanceSegmenter is not trained yet: call observe and train")
+        return self._find(self._features(frame), model, min_score)
+
+    def _find(self, found: FeatureMap, model: _Model, min_score: float) -> list[Found]:
+        proposed, _ = model.proposer(found)
+        first = region_features(found, proposed)
+        results: list[Found] = []
+        for label, detector in model.detectors.items():
+            regions, scores = _refined(detector, found, proposed, first)
+            likely = np.flatnonzero(scores >= min_score)
+            kept = likely[boxes.non_maximum_suppression(regions[likely], scores[likely], SUPPRESSION)[:MOST_FOUND]]
+            masks = predict_masks(model.masks.get(label), found, regions[kept])
+            results += [
+                Found(label, float(np.clip(scores[place], 0, 1)), regions[place], mask)
+                for place, mask in zip(kept, masks, strict=True)
+            ]
+        return sorted(results, key=lambda one: -one.score)[:MOST_FOUND]
+
+    # What is kept.
+
+    def _ready(self) -> None:
+        """Check the parameters and begin, if nothing was shown yet."""
+        if hasattr(self, "_frames"):
+            return
+        for name in ("n_centers", "length_scales", "penalties"):
+            values = getattr(self, name)
+            if not isinstance(values, tuple | list) or len(values) != 3 or not all(value > 0 for value in values):
+                raise ValueError(f"{name} must be three positive numbers, got {values!r}")
+        check_count("n_batches", self.n_batches)
+        if self.n_batches < 2:
+            raise ValueError(f"n_batches must be at least 2, got {self.n_batches}")
+        if self.protocol not in PROTOCOLS:
+            raise ValueError(f"protocol must be one of {PROTOCOLS}, got {self.protocol!r}")
+        self.classes_: list[str] = []
+        self._features = Features(resolve(self.net))
+        self._frames: dict[int, Frame] = {}
+        self._digests: dict[int, int] = {}
+        self._masks: dict[str, AdditiveClassifier] = {}
+        self._next = 0
+        self._model = None
+
+    def _settings(self, module: int) -> Settings:
+        return Settings(
+            self.n_centers[module], self.length_scales[module], self.penalties[module], BATCH_SIZE, self.n_batches
+        )
+
+    def _new_masks(self) -> AdditiveClassifier:
+        masks = AdditiveClassifier(self.n_centers[2], self.length_scales[2], self.penalties[2])
+        masks.grow(2)  # the object and what is around it
+        return masks
+
+    def _digest(self, pixels: Array, instances: list[Instance], ignore: Array | None) -> int:
+        """Of a frame's content; one that is shown again has another."""
+        hidden = b"" if ignore is None else np.packbits(ignore).tobytes()
+        parts = (pixels.tobytes(), digest_of(instances), hidden)
+        taken, turn = set(self._digests.values()), 0
+        while (digest := frame_digest(*parts, str(turn).encode())) in taken:
+            turn += 1
+        return digest
+
+    def _frame(self, found: FeatureMap, instances: list[Instance], ignore: Array | None, digest: int) -> Frame:
+        labels = tuple(sorted({one.label for one in instances}))
+        targets = np.array([one.box for one in instances]).reshape(-1, 4)
+        quota = quota_of(self._settings(0).total, len(self._frames) + 1)
+        seed, shown = self.random_state, tuple(replace(one, mask=None) for one in instances)
+        regions = regions_of(found, shown, labels, ignore, seed, digest, quota)
+        locations = locations_of(found, targets, ignore, seed, digest)
+        serial = self.protocol == "serial"
+        return Frame(digest, labels, locations, regions, found if serial else None, shown if serial else ())
+
+    def _keep(self, number: int, frame: Frame) -> None:
+        """Keep a frame, and of all frames what the number of them leaves room for."""
+        self._frames[number] = frame
+        if len(self._frames) > MOST_FRAMES:
+            ranks = {key: candidate_keys(self.random_state, kept.digest, 1)[0] for key, kept in self._frames.items()}
+            del self._frames[max(ranks, key=lambda key: ranks[key])]
+        quota = quota_of(self._settings(0).total, len(self._frames))
+        self._frames = {key: kept.pruned(quota) for key, kept in self._frames.items()}
+
+    def _proposed(self, frame: Frame, proposer: Proposer, frames: int) -> Frame:
+        """The frame with regions that the proposals gave instead of anchors."""
+        assert frame.found is not None
+        quota = quota_of(self._settings(1).total, frames)
+        placed, _ = proposer(frame.found)
+        regions = regions_of(
+            frame.found, frame.instances, frame.labels, None, self.random_state, frame.digest, quota, placed
+        )
+        return replace(frame, regions=regions)
+
+    # Files.
+
+    def save(self, path: str | os.PathLike[str], *, teachable: bool = True) -> None:
+        """Write the trained model to a safetensors file, whole or not at all.
+
+        Parameters
+        ----------
+        path : path
+        teachable : bool
+            Whether to write also what is kept of the frames, so that the model that is read can be taught further, and
+            can forget. Without it the file is small.
+        """
+        self._teachable = teachable
+        try:
+            super().save(path)
+        finally:
+            self._teachable = True
+
+    def _describe_parameter(self, name: str, value: Any) -> Any:
+        if name in ("n_centers", "length_scales", "penalties"):
+            return [float(item) if name != "n_centers" else int(item) for item in value]
+        return files.describe_net(value) if name == "net" else super()._describe_parameter(name, value)
+
+    def _read_parameter(self, name: str, value: Any) -> Any:
+        if name in ("n_centers", "length_scales", "penalties"):
+            return tuple(value)
+        return files.read_net(value) if name == "net" else super()._read_parameter(name, value)
+
+    def _state(self) -> State:
+        model = getattr(self, "_model", None)
+        if model is None:
+            raise NotFittedError("this InstanceSegmenter is not trained yet: call observe and train")
+        values: dict[str, Any] = {"classes": self.classes_, "next": self._next, "teachable": self._teachable}
+        arrays = files.pack_features(self._features) | segmenter_files.pack_proposer(model.proposer)
+        for place, label in enumerate(self.classes_):
+            if label in model.detectors:
+                arrays |= segmenter_files.pack_detector(model.detectors[label], f"detectors.{place}")
+            if label in model.masks:
+                arrays |= segmenter_files.pack_predictor(model.masks[label], f"masks.{place}")
+        values["detectors"] = [label in model.detectors for label in self.classes_]
+        values["masks"] = [label in model.masks for label in self.classes_]
+        if self._teachable:
+            values["frames"], values["sums"] = {}, {}
+            values["digests"] = {str(number): digest for number, digest in self._digests.items()}
+            for number, frame in self._frames.items():
+                values["frames"][str(number)], more = segmenter_files.pack_frame(frame, f"frames.{number}")
+                arrays |= more
+            for label, masks in self._masks.items():
+                name = f"sums.{self.classes_.index(label)}"
+                values["sums"][label], more = files.pack_additive(masks, name)
+                arrays |= more
+        return values, arrays
+
+    def _set_state(self, values: dict[str, Any], arrays: dict[str, Array]) -> None:
+        self._ready()
+        self.classes_ = files.check_names(values["classes"])
+        self._next = int(values["next"])
+        self._features = files.unpack_features(self._features, arrays)
+        scales = self.length_scales
+        width = files.array(arrays, "proposer.centers", (None, None)).shape[1]
+        self._model = _Model(segmenter_files.unpack_proposer(arrays, scales[0], width), {}, {})
+        for place, label in enumerate(self.classes_):
+            if values["detectors"][place]:
+                read = segmenter_files.unpack_detector(arrays, f"detectors.{place}", scales[1], BINS**2 * width)
+                self._model.detectors[label] = read
+            if values["masks"][place]:
+                name = f"masks.{place}"
+                self._model.masks[label] = segmenter_files.unpack_predictor(arrays, name, scales[2], 2, width + 2)
+        if not values["teachable"]:
+            return
+        self._digests = {int(number): int(digest) for number, digest in values["digests"].items()}
+        for number, facts in values["frames"].items():
+            name, widths = f"frames.{number}", (width, BINS**2 * width)
+            self._frames[int(number)] = segmenter_files.unpack_frame(facts, arrays, name, widths)
+        for label, facts in values["sums"].items():
+            self._masks[label] = self._new_masks()
+            files.unpack_additive(self._masks[label], facts, arrays, f"sums.{self.classes_.index(label)}")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], net: Any = None) -> Self:
+        """Read what `save` wrote.
+
+        Parameters
+        ----------
+        path : path of a safetensors file
+        net : Extractor, optional
+            The one that the model was taught with, if it was not made by `extractor`.
+        """
+        model = super().load(path)
+        if net is not None:
+            model.net, model._features.net = net, resolve(net)
+        return model
+
+
+def _refined(detector: Detector, found: FeatureMap, regions: Array, X: Array) -> tuple[Array, Array]:
+    """Regions moved to where a detector wants them, several times over, and the scores of where they were last."""
+    for turn in range(PASSES):
+        X = region_features(found, regions) if turn else X
+        scores = (1 + detector.scores(X)) / 2
+        moved = boxes.clip(boxes.decode(regions, detector.codes(X)), found.shape)
+        whole = (moved[:, 2:] - moved[:, :2] >= 1).all(1)
+        regions, scores = moved[whole], scores[whole]
+    return regions, scores
+
+
+def _check_ignore(ignore: Any, shape: tuple[int, int]) -> Array | None:
+    if ignore is None:
+        return None
+    hidden = np.asarray(ignore)
+    if hidden.shape != shape or hidden.dtype != bool:
+        raise ValueError(f"ignore must be bool of shape {shape}, got {hidden.dtype} of shape {hidden.shape}")
+    return hidden if hidden.any() else None

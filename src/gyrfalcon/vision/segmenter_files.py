@@ -1,0 +1,123 @@
+"""The state of an `InstanceSegmenter` as what JSON can hold and arrays, checked when it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from gyrfalcon.kernels import Gaussian
+from gyrfalcon.matrix.predictor import Predictor
+
+from . import anchors
+from .annotations import Instance
+from .detection import Detector
+from .features import FeatureMap
+from .files import array
+from .frames import Candidates, Frame
+from .proposals import Proposer
+
+Array = np.ndarray[Any, Any]
+
+COLUMNS = ("X", "keys", "overlap", "codes", "best")
+
+
+def pack_predictor(predictor: Predictor, name: str) -> dict[str, Array]:
+    """Centers, coefficients and intercepts of a function of the Gaussian kernel."""
+    return {
+        f"{name}.centers": np.asarray(predictor.centers),
+        f"{name}.beta": predictor.coefficients,
+        f"{name}.intercept": np.atleast_1d(predictor.intercept),
+    }
+
+
+def unpack_predictor(
+    arrays: Mapping[str, Array], name: str, length_scale: float, outputs: int, width: int
+) -> Predictor:
+    """What `pack_predictor` packed."""
+    centers = array(arrays, f"{name}.centers", (None, width))
+    beta = array(arrays, f"{name}.beta", (len(centers), outputs))
+    intercept = array(arrays, f"{name}.intercept", (outputs,))
+    return Predictor(Gaussian(length_scale), centers, beta, intercept)
+
+
+def pack_proposer(proposer: Proposer) -> dict[str, Array]:
+    """The classifiers and refiners of anchors."""
+    parts = {"kinds": proposer.kinds, "weights": proposer.weights, "intercepts": proposer.intercepts}
+    return {f"proposer.{name}": values for name, values in parts.items()} | pack_predictor(
+        proposer.classifier, "proposer"
+    )
+
+
+def unpack_proposer(arrays: Mapping[str, Array], length_scale: float, width: int) -> Proposer:
+    """What `pack_proposer` packed."""
+    kinds = array(arrays, "proposer.kinds", (None,), "i")
+    if len(kinds) == 0 or kinds.min() < 0 or kinds.max() >= anchors.COUNT:
+        raise ValueError("there is no such anchor")
+    return Proposer(
+        kinds,
+        unpack_predictor(arrays, "proposer", length_scale, len(kinds), width),
+        array(arrays, "proposer.weights", (len(kinds), width, 4)),
+        array(arrays, "proposer.intercepts", (len(kinds), 4)),
+    )
+
+
+def pack_detector(detector: Detector, name: str) -> dict[str, Array]:
+    """The classifier and the refiner of one class."""
+    refiner = {f"{name}.weights": detector.weights, f"{name}.offset": detector.intercept}
+    return pack_predictor(detector.classifier, name) | refiner
+
+
+def unpack_detector(arrays: Mapping[str, Array], name: str, length_scale: float, width: int) -> Detector:
+    """What `pack_detector` packed."""
+    classifier = unpack_predictor(arrays, name, length_scale, 1, width)
+    weights, offset = array(arrays, f"{name}.weights", (width, 4)), array(arrays, f"{name}.offset", (4,))
+    return Detector(classifier, weights, offset)
+
+
+def pack_frame(frame: Frame, name: str) -> tuple[dict[str, Any], dict[str, Array]]:
+    """What is kept of a frame."""
+    arrays = {
+        f"{name}.{part}.{column}": np.asarray(getattr(getattr(frame, part), column))
+        for part in ("locations", "regions")
+        for column in COLUMNS
+    }
+    facts: dict[str, Any] = {"digest": frame.digest, "labels": list(frame.labels)}
+    if frame.found is not None:
+        arrays[f"{name}.map"] = frame.found.values.numpy()
+        facts["shape"] = list(frame.found.shape)
+        facts["shown"] = [[one.label, one.box.tolist()] for one in frame.instances]
+    return facts, arrays
+
+
+def unpack_frame(facts: Mapping[str, Any], arrays: Mapping[str, Array], name: str, widths: tuple[int, int]) -> Frame:
+    """What `pack_frame` packed."""
+    labels = tuple(str(label) for label in facts["labels"])
+    locations = _candidates(arrays, f"{name}.locations", widths[0], anchors.COUNT)
+    regions = _candidates(arrays, f"{name}.regions", widths[1], len(labels))
+    if "shape" not in facts:
+        return Frame(int(facts["digest"]), labels, locations, regions)
+    values = torch.from_numpy(array(arrays, f"{name}.map", (widths[0], None, None)))
+    height, width = (int(side) for side in facts["shape"])
+    shown = tuple(Instance(str(label), _box(box), None) for label, box in facts["shown"])
+    return Frame(int(facts["digest"]), labels, locations, regions, FeatureMap(values, (height, width)), shown)
+
+
+def _candidates(arrays: Mapping[str, Array], name: str, width: int, kinds: int) -> Candidates:
+    X = array(arrays, f"{name}.X", (None, width))
+    return Candidates(
+        X,
+        array(arrays, f"{name}.keys", (len(X),), "u"),
+        array(arrays, f"{name}.overlap", (len(X), kinds)),
+        array(arrays, f"{name}.codes", (len(X), kinds, 4)),
+        array(arrays, f"{name}.best", (len(X), kinds), "b"),
+    )
+
+
+def _box(values: Any) -> Array:
+    box = np.asarray(values, dtype=np.float64)
+    if box.shape != (4,) or not np.isfinite(box).all():
+        raise ValueError(f"a box has four numbers, got {values!r}")
+    return box
