@@ -25,6 +25,7 @@
 namespace nb = nanobind;
 
 namespace gyrfalcon {
+void bind_fields(nb::module_& module);     // fields_door.cpp
 void bind_recursive(nb::module_& module);  // recursive.cpp
 }
 using namespace gyrfalcon;
@@ -391,6 +392,7 @@ NB_MODULE(_native, module) {
                nb::arg("intercepts").noconvert(), nb::arg("sums").noconvert(), nb::arg("threads"));
     module.def("families", &described_families);
     module.def("losses", &described_losses);
+    bind_fields(module);
     bind_recursive(module);
     module.def("instruction_set", &instruction_set);
     module.def("exponential_nanoseconds",

@@ -24,6 +24,8 @@ from gyrfalcon.pages import (
     encode_picture,
 )
 
+from ..stage import Stage
+
 Array = np.ndarray[Any, Any]
 
 HERE = Path(__file__).parent
@@ -31,34 +33,6 @@ KINDS = ("color", "depth", "opacity")
 SECONDS_OF_FIRST = 0.08  # that the first, coarse picture may take
 SMALLEST_SIDE = 24  # pixels of the longer side of a coarse picture
 FIRST_GUESS = 5e4  # pixels a second, until it is measured
-
-
-@dataclass(frozen=True)
-class Stage:
-    """What the viewer has to know of a field.
-
-    Attributes
-    ----------
-    pose : nested list of shape (4, 4)
-        Where the camera stands at first, from camera to world.
-    center : list of float
-        What the camera turns around.
-    up : list of float
-        The direction that is up.
-    shape : pair of int
-        Height and width of the training pictures, whose proportions the viewer keeps.
-    times : pair of float, optional
-        The first and the last time of a field that moves.
-    appearances : int
-        How many appearances there are to choose from.
-    """
-
-    pose: list[list[float]]
-    center: list[float]
-    up: list[float]
-    shape: tuple[int, int]
-    times: tuple[float, float] | None = None
-    appearances: int = 0
 
 
 class Viewable(Protocol):

@@ -1,0 +1,33 @@
+"""Where to stand in a field, and what can be chosen there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Where to stand in a field, and what can be chosen there: what a viewer has to know.
+
+    Attributes
+    ----------
+    pose : nested list of shape (4, 4)
+        Where the camera stands at first, from camera to world.
+    center : list of float
+        What the camera turns around.
+    up : list of float
+        The direction that is up.
+    shape : pair of int
+        Height and width of the training pictures, whose proportions the viewer keeps.
+    times : pair of float, optional
+        The first and the last time of a field that moves.
+    appearances : int
+        How many appearances there are to choose from.
+    """
+
+    pose: list[list[float]]
+    center: list[float]
+    up: list[float]
+    shape: tuple[int, int]
+    times: tuple[float, float] | None = None
+    appearances: int = 0
