@@ -2,12 +2,15 @@
 
 import json
 import os
-import time
 from dataclasses import dataclass
 from pathlib import Path
+from time import sleep
 
 import numpy as np
 from scipy import ndimage
+
+from gyrfalcon.fields.page import Studio
+from gyrfalcon.fields.stage import Stage
 
 
 class Bench:
@@ -25,7 +28,7 @@ class Bench:
 
     def wait_for(self, path):
         while not os.path.exists(path):
-            time.sleep(0.01)
+            sleep(0.01)
         return "done"
 
 
@@ -78,7 +81,7 @@ class ColorTeacher:
 
     def train(self):
         while self.gate and not os.path.exists(self.gate):
-            time.sleep(0.01)
+            sleep(0.01)
         colors = [pair for kept in self.frames.values() for pair in kept]
         self.means = {
             name: np.mean([color for label, color in colors if label == name], axis=0)
@@ -134,6 +137,47 @@ def scene(step, steps=40, size=(240, 320)):
     for name, mask in masks.items():
         picture[mask] = COLORS[name]
     return picture.astype(np.uint8), masks
+
+
+class BallField:
+    """A field to view: a white ball and a red one that moves. `gate` makes fine pictures wait for a file."""
+
+    tints = ((1.0, 1.0, 1.0), (0.4, 1.0, 0.4), (0.5, 0.6, 1.0))
+
+    def __init__(self, gate=""):
+        self.gate = gate
+
+    def stage(self):
+        pose = np.eye(4)
+        pose[:3, :3] = [[1, 0, 0], [0, 0, -1], [0, 1, 0]]  # looks along y, and z is up
+        pose[1, 3] = -4
+        return Stage(pose.tolist(), [0.0, 0.0, 0.0], [0.0, 0.0, 1.0], (120, 160), (0.0, 2.0), len(self.tints))
+
+    def render(self, pose, shape, *, time=None, appearance=None):
+        while self.gate and shape[1] > 100 and not os.path.exists(self.gate):
+            sleep(0.01)
+        height, width = shape
+        rows, columns = np.mgrid[:height, :width]
+        across, up = (columns + 0.5) / width - 0.5, -((rows + 0.5) / height - 0.5) * height / width
+        rays = np.stack([across, up, -0.9 * np.ones(shape)], 2) @ pose[:3, :3].T
+        rays /= np.linalg.norm(rays, axis=2, keepdims=True)
+        color, depth = np.full((*shape, 3), 0.35), np.full(shape, np.inf)
+        balls = [((0, 0, 0), 0.7, (1, 1, 1)), ((1.1, 0, 0.8 * np.sin(np.pi * (time or 0))), 0.35, (0.9, 0.1, 0.1))]
+        for center, radius, paint in balls:
+            away = pose[:3, 3] - np.array(center)
+            half = rays @ away
+            inside = half**2 - away @ away + radius**2
+            reach = -half - np.sqrt(np.maximum(inside, 0))
+            hit = (inside > 0) & (reach > 0) & (reach < depth)
+            depth[hit] = reach[hit]
+            normals = (away + reach[:, :, None] * rays)[hit] / radius
+            color[hit] = np.array(paint) * (0.55 + 0.45 * normals[:, 2:])
+        opacity = np.isfinite(depth).astype(float)
+        return color * self.tints[appearance or 0], np.where(opacity > 0, depth, 0.0), opacity
+
+
+def ball_field(gate=""):
+    return Studio(BallField(gate))
 
 
 def write_y4m(path, pictures, rate=10):

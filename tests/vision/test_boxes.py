@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference import vision as plain
 
 from gyrfalcon import vision
 from gyrfalcon.vision import boxes
+from reference import vision as plain
 
 corner = st.integers(0, 12)
 box = st.tuples(corner, corner, st.integers(1, 8), st.integers(1, 8)).map(

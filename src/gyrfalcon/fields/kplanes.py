@@ -261,7 +261,7 @@ class KPlanes(Savable, BaseEstimator):  # type: ignore[misc]
         cameras, space, codes = self._cameras, self._field.space, self._field.codes
         pose = cameras.pose.numpy()
         center = np.asarray(space.center)
-        if np.linalg.norm(center - pose[:3, 3]) < 1e-6 * max(1.0, space.near):  # ahead of cameras that look one way
+        if space.kind == "ndc":  # a point ahead of cameras that all look one way
             center = pose[:3, 3] - 2 * space.near * pose[:3, 2]
         moves = self._field.layout.axes == 4
         return Stage(

@@ -276,7 +276,7 @@ def test_without_the_token_the_page_says_so(browser, tmp_path):
             tab.open("about:blank")
             tab.open(address)
             tab.until("document.getElementById('toasts').textContent.includes('token')")
-            assert tab.text("#status") == "not connected"
+            tab.until("document.getElementById('status').textContent === 'not connected'")
 
 
 def test_phones_and_the_dark(lesson):

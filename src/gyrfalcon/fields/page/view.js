@@ -51,28 +51,45 @@ function changed() {
   settling = setTimeout(() => ask(false), 140);
 }
 
+// Fingers and the mouse: where they are, and where they were when the camera last followed them, which is once a frame.
 const pointers = new Map();
+let followed = new Map(), following = false, sideways = false;
 canvas.addEventListener("pointerdown", (event) => {
   canvas.setPointerCapture(event.pointerId);
   canvas.focus({ preventScroll: true });
+  follow();
   pointers.set(event.pointerId, [event.clientX, event.clientY]);
+  followed = new Map(pointers);
   setTurning(false);
 });
 canvas.addEventListener("pointermove", (event) => {
   if (!pointers.has(event.pointerId) || !state.orbit) return;
-  const before = [...pointers.values()], old = pointers.get(event.pointerId), size = canvas.getBoundingClientRect();
-  const now = [event.clientX, event.clientY], across = (now[0] - old[0]) / size.width, down = (now[1] - old[1]) / size.height;
-  pointers.set(event.pointerId, now);
-  if (pointers.size === 1 && (event.shiftKey || event.buttons === 4)) state.orbit.pan(across, down);
-  else if (pointers.size === 1) state.orbit.turn(across * 5, down * 4);
-  else if (pointers.size === 2) {
-    const after = [...pointers.values()], spread = ([a, b]) => Math.max(1, Math.hypot(a[0] - b[0], a[1] - b[1]));
-    state.orbit.zoom(spread(before) / spread(after));
-    state.orbit.pan(across / 2, down / 2);
-  }
-  changed();
+  pointers.set(event.pointerId, [event.clientX, event.clientY]);
+  sideways = event.shiftKey || event.buttons === 4;
+  if (!following) requestAnimationFrame(follow);
+  following = true;
 });
-for (const name of ["pointerup", "pointercancel"]) canvas.addEventListener(name, (event) => pointers.delete(event.pointerId));
+for (const name of ["pointerup", "pointercancel"]) canvas.addEventListener(name, (event) => {
+  follow();
+  pointers.delete(event.pointerId);
+  followed = new Map(pointers);
+});
+
+function follow() {
+  if (!following) return;
+  following = false;
+  const now = [...pointers.values()], then = [...followed.values()], size = canvas.getBoundingClientRect();
+  if (now.length !== then.length || !now.length) return;
+  followed = new Map(pointers);
+  const middle = (points, axis) => points.reduce((sum, point) => sum + point[axis], 0) / points.length;
+  const across = (middle(now, 0) - middle(then, 0)) / size.width, down = (middle(now, 1) - middle(then, 1)) / size.height;
+  if (now.length === 1 && !sideways) state.orbit.turn(across * 5, down * 4);
+  else state.orbit.pan(across, down);
+  const spread = ([a, b]) => Math.max(1, Math.hypot(a[0] - b[0], a[1] - b[1]));
+  if (now.length === 2) state.orbit.zoom(spread(then) / spread(now));
+  changed();
+}
+
 canvas.addEventListener("wheel", (event) => {
   event.preventDefault();
   zoom(Math.exp(Math.max(-200, Math.min(200, event.deltaY)) / 600));
