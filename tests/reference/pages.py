@@ -63,7 +63,7 @@ class ColorTeacher:
     def add_class(self, name):
         self.classes_.append(name)
 
-    def observe(self, frame, marks):
+    def observe(self, frame, marks, ignore=None):
         kept = []
         for label, shapes in marks.items():
             assert label in self.classes_

@@ -25,6 +25,7 @@ from .wire import RequestError
 MOST_DEATHS = 5  # in a row, without a call that ended in between
 PATIENCE_TO_END = 2.0  # seconds that a process has to end by itself
 LANES = ("work", "look")
+LAST_JOB = b""  # which tells the worker to end
 
 logger = logging.getLogger("gyrfalcon")
 
@@ -128,7 +129,8 @@ class Worker:
         if self._revival is not None:
             self._revival.cancel()
         if self._near is not None:
-            self._near.close()
+            with contextlib.suppress(OSError):
+                self._near.send_bytes(LAST_JOB)
         if self._process is not None:
             process = self._process
             await self._loop.run_in_executor(None, process.join, PATIENCE_TO_END)
@@ -160,6 +162,7 @@ class Worker:
                 number, error, value = pickle.loads(near.recv_bytes())
                 self._tell(self._settle, first if number < 0 else number, error, value)
         except (EOFError, OSError):
+            near.close()
             self._tell(self._bury, near)
 
     def _tell(self, function: Callable[..., None], *arguments: Any) -> None:
@@ -237,12 +240,15 @@ def _work(far: Connection, make: Make, lanes: Sequence[str]) -> None:
     for thread in threads:
         thread.start()
     try:
-        while True:
-            job: Job = pickle.loads(far.recv_bytes())
+        while data := far.recv_bytes():
+            job: Job = pickle.loads(data)
             queues[job[1]].put(job)
     except (EOFError, OSError):
-        for jobs in queues.values():
-            jobs.put(None)
+        pass
+    for jobs in queues.values():
+        jobs.put(None)
+    with lock:
+        far.close()
 
 
 def _lane(jobs: queue.SimpleQueue[Job | None], target: Any, answer: Callable[..., None]) -> None:

@@ -123,7 +123,7 @@ def test_a_box_teaches_and_a_second_class_and_undo_do_what_they_say(lesson, tmp_
 
     new_class(tab, "brick")
     draw_box(tab, "brick")
-    assert tab.text("#commit-words").startswith("1 marked, 1 kept as found")
+    assert tab.text("#commit-words").startswith("1 marked, 1 left open")
     tab.click("#teach")
     taught(tab, 2)
     finds(tab, 2)
@@ -215,7 +215,7 @@ def test_what_is_wrong_is_not_taught(lesson):
     tab.key("Enter")
     taught(tab, 1)
     finds(tab, 1)
-    tab.click("#found button")
+    tab.click("#found .wrong")
     assert tab.text("#commit-words").startswith("1 wrong")
     tab.key("Enter")
     taught(tab, 2)

@@ -23,8 +23,8 @@ class Recorder(ColorTeacher):
         super().__init__()
         self.shown = []
 
-    def observe(self, frame, marks):
-        self.shown.append((frame, marks))
+    def observe(self, frame, marks, ignore=None):
+        self.shown.append((frame, marks, ignore))
         return super().observe(frame, marks)
 
 
@@ -77,14 +77,17 @@ def test_marks_arrive_as_they_were_drawn(tmp_path):
         marks = [
             {"label": "ball", "mask": 1, "kept": False},
             {"label": "brick", "box": [10.5, -4, 30, 400], "kept": True},
+            {"label": "brick", "box": [100.5, 20, 130, 40], "open": True},
         ]
         said = opened.ask("observe", "taught", png(picture), encode_mask(masks["ball"]), marks=marks)
         assert said.fields["taught"] == 1
         assert said.fields["classes"] == [{"name": "ball", "frames": 1}, {"name": "brick", "frames": 1}]
-        ((frame, shown),) = opened.teacher.shown
+        ((frame, shown, ignored),) = opened.teacher.shown
         np.testing.assert_array_equal(frame, picture)
         np.testing.assert_array_equal(shown["ball"][0], masks["ball"])
-        np.testing.assert_array_equal(shown["brick"][0], [10.5, 0, 30, 240])  # within the picture
+        np.testing.assert_array_equal(shown["brick"], [[10.5, 0, 30, 240]])  # within the picture
+        assert ignored[20:40, 100:130].all()
+        assert ignored.sum() == 20 * 30
         opened.hear("trained")
         found = opened.ask("look", "found", png(picture), id=7)
         assert found.fields["id"] == 7

@@ -29,6 +29,7 @@ from ..stage import Stage
 Array = np.ndarray[Any, Any]
 
 HERE = Path(__file__).parent
+QUALITY = 92  # of JPEGs
 KINDS = ("color", "depth", "opacity")
 SECONDS_OF_FIRST = 0.08  # that the first, coarse picture may take
 SMALLEST_SIDE = 24  # pixels of the longer side of a coarse picture
@@ -63,7 +64,7 @@ class Studio:
         chosen |= {} if appearance is None else {"appearance": appearance}
         seen = self._field.render(np.array(pose).reshape(4, 4), shape, **chosen)
         seconds = time.perf_counter() - began
-        return encode_picture(_shown(seen, kind)), seconds
+        return encode_picture(_shown(seen, kind), QUALITY), seconds
 
 
 def _shown(seen: tuple[Array, Array, Array], kind: str) -> Array:

@@ -41,7 +41,7 @@ function drawOverlay() {
 }
 
 function drawMask(context, mark) {
-  const { scale } = stage, color = mark.wrong ? "#8a8f98" : colorOf(mark.label);
+  const { scale } = stage, color = mark.verdict === "wrong" ? "#8a8f98" : colorOf(mark.label);
   const [left, top] = mark.corner || [0, 0], line = Math.max(1, scale * 0.9);
   const x = left * scale, y = top * scale, width = mark.mask.width * scale, height = mark.mask.height * scale;
   Object.assign(scratch, { width: Math.ceil(width + 2 * line) + 2, height: Math.ceil(height + 2 * line) + 2 });
@@ -50,7 +50,7 @@ function drawMask(context, mark) {
   const tint = () => { pen.globalCompositeOperation = "source-in"; pen.fillStyle = color; pen.fillRect(0, 0, scratch.width, scratch.height); };
   stamp(0, 0);
   tint();
-  context.globalAlpha = mark.wrong ? 0.25 : 0.42;
+  context.globalAlpha = mark.verdict === "wrong" ? 0.25 : 0.42;
   context.drawImage(scratch, x - line - 1, y - line - 1);
   pen.globalCompositeOperation = "source-over";
   pen.clearRect(0, 0, scratch.width, scratch.height);
@@ -64,20 +64,20 @@ function drawMask(context, mark) {
 }
 
 function drawBox(context, mark) {
-  const ratio = context.canvas.width / Math.max(1, $("overlay").clientWidth), color = mark.wrong ? "#8a8f98" : colorOf(mark.label);
+  const ratio = context.canvas.width / Math.max(1, $("overlay").clientWidth), color = mark.verdict === "wrong" ? "#8a8f98" : colorOf(mark.label);
   const [left, top, right, bottom] = (mark.box || maskBox(mark)).map((edge) => edge * stage.scale);
   context.strokeStyle = color;
   context.lineWidth = (mark.mask ? 1.25 : 2.25) * ratio;
-  context.setLineDash(mark.kept || mark.draft || mark.wrong ? [6 * ratio, 5 * ratio] : []);
+  context.setLineDash(mark.draft || mark.verdict === "open" || mark.verdict === "wrong" ? [6 * ratio, 5 * ratio] : []);
   context.strokeRect(left, top, right - left, bottom - top);
   context.setLineDash([]);
-  if (mark.wrong) {
+  if (mark.verdict === "wrong") {
     context.beginPath();
     context.moveTo(left, top); context.lineTo(right, bottom); context.moveTo(right, top); context.lineTo(left, bottom);
     context.stroke();
   }
   if (mark.draft) return;
-  const words = mark.wrong ? `not ${mark.label}` : mark.score === undefined ? mark.label : `${mark.label} ${mark.score.toFixed(2)}`;
+  const words = mark.verdict === "wrong" ? `not ${mark.label}` : mark.verdict === "right" ? `${mark.label} ✓` : mark.score === undefined ? mark.label : `${mark.label} ${mark.score.toFixed(2)}`;
   context.font = `600 ${13 * ratio}px system-ui, sans-serif`;
   const width = context.measureText(words).width + 12 * ratio, height = 20 * ratio;
   const x = Math.max(0, Math.min(left - context.lineWidth / 2, context.canvas.width - width)), y = top >= height ? top - height : top;

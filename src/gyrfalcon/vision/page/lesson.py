@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +75,7 @@ class Lesson:
                     "score": round(float(thing.score), 4),
                     "box": [round(float(edge), 1) for edge in thing.box],
                     "corner": [left, top],
-                    "size": [mask.shape[1], mask.shape[0]],
+                    "empty": not bool(mask.any()),
                 }
             )
         shown = encode_picture(frame) if isinstance(picture, int) else None
@@ -85,7 +85,7 @@ class Lesson:
     def observe(self, picture: Picture, marks: Sequence[Mark]) -> Taught:
         """Teach a frame. Drawn marks of classes that the model knows test it first."""
         frame = self._read(picture)
-        decoded = [(mark, _decoded(mark, frame.shape[:2])) for mark in marks]
+        decoded = [(mark, _decoded(mark, frame.shape[:2])) for mark in marks if not mark.open]
         drawn = [(mark.label, shape) for mark, shape in decoded if not mark.kept and mark.label in self._known_labels]
         overlaps = []
         if self._trained and drawn:
@@ -94,7 +94,8 @@ class Lesson:
         by_label: dict[str, list[Array]] = {}
         for mark, shape in decoded:
             by_label.setdefault(mark.label, []).append(shape)
-        frame_id = self._teacher.observe(frame, by_label)
+        ignored = _boxed([mark for mark in marks if mark.open], frame.shape[:2])
+        frame_id = self._teacher.observe(frame, by_label, ignore=ignored)
         self._taught_labels |= by_label.keys()
         return Taught(frame_id, overlaps)
 
@@ -163,6 +164,17 @@ def _decoded(mark: Mark, size: tuple[int, int]) -> Array:
     if not (right - left >= 1 and bottom - top >= 1):
         raise ValueError(f"the box of {mark.label!r} is empty: {mark.box}")
     return np.array([left, top, right, bottom])
+
+
+def _boxed(marks: Sequence[Mark], size: tuple[int, int]) -> Array | None:
+    """The pixels in the boxes of some marks, or None if there are none."""
+    if not marks:
+        return None
+    covered = np.zeros(size, dtype=bool)
+    for mark in marks:
+        left, top, right, bottom = _decoded(replace(mark, mask=None), size)
+        covered[int(top) : int(np.ceil(bottom)), int(left) : int(np.ceil(right))] = True
+    return covered
 
 
 def _best_overlap(label: str, shape: Array, found: Sequence[Found]) -> float:

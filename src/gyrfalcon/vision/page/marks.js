@@ -2,13 +2,13 @@
 const marking = { held: false, marks: [], history: [], draft: null, stroke: null, tool: "box", picture: null, index: null };
 const SMALLEST_BOX = 6; // pixels of the picture
 
-// Hold the picture that is shown, with what was found in it as marks to keep unless they are said to be wrong.
+// Hold the picture that is shown. What was found in it is left open until it is said to be right or wrong.
 function hold() {
   if (marking.held || !view.shown) return marking.held;
   const picture = canvasOf(stage.width, stage.height);
   picture.getContext("2d").drawImage($("picture"), 0, 0);
   Object.assign(marking, { held: true, picture, index: view.index, history: [], draft: null });
-  marking.marks = view.found.map((found) => ({ ...found, kept: true, wrong: false, mask: copied(found.mask) }));
+  marking.marks = view.found.map((found) => ({ ...found, found: true, verdict: "open", mask: copied(found.mask) }));
   showCommit();
   return true;
 }
@@ -58,19 +58,25 @@ function overlapOf(one, other) {
 function addBox(box) {
   if (box[2] - box[0] < SMALLEST_BOX || box[3] - box[1] < SMALLEST_BOX) return;
   remember();
-  marking.marks = marking.marks.filter((mark) => !(mark.kept && overlapOf(mark.box, box) > 0.5));
-  marking.marks.push({ label: lesson.current, box, kept: false, wrong: false });
+  marking.marks = marking.marks.filter((mark) => !(mark.found && overlapOf(mark.box, box) > 0.5));
+  marking.marks.push({ label: lesson.current, box });
   say(`Box of ${lesson.current} marked`);
   showCommit();
 }
 
 function toggleWrong(point) {
   const hit = marking.marks.filter((mark) => mark.box && inside(point, mark.box)).sort((a, b) => areaOf(a.box) - areaOf(b.box))[0];
-  if (!hit) return;
+  if (hit) judge(hit, hit.verdict === "wrong" ? "open" : "wrong");
+}
+
+// What was found is right, wrong, or left open; what was drawn and is wrong goes.
+function judge(mark, verdict) {
   remember();
-  if (hit.kept) hit.wrong = !hit.wrong;
-  else marking.marks = marking.marks.filter((mark) => mark !== hit);
+  const place = marking.marks.indexOf(mark);
+  if (mark.found) marking.marks[place] = { ...mark, verdict };
+  else marking.marks.splice(place, 1);
   showCommit();
+  drawOverlay();
 }
 
 const areaOf = (box) => (box[2] - box[0]) * (box[3] - box[1]);
@@ -79,16 +85,16 @@ const areaOf = (box) => (box[2] - box[0]) * (box[3] - box[1]);
 function widen(mark) {
   const whole = canvasOf(stage.width, stage.height), [left, top] = mark.corner || [0, 0];
   if (mark.mask) whole.getContext("2d").drawImage(mark.mask, left, top);
-  Object.assign(mark, { mask: whole, corner: [0, 0], kept: false, score: undefined });
+  Object.assign(mark, { mask: whole, corner: [0, 0], found: false, verdict: undefined, score: undefined });
 }
 
 function strokeTargets(point) {
   const radius = Number($("size").value) / 2;
-  const near = marking.marks.filter((mark) => mark.mask && !mark.wrong && inside(point, mark.box, radius));
+  const near = marking.marks.filter((mark) => mark.mask && mark.verdict !== "wrong" && inside(point, mark.box, radius));
   if (marking.tool === "erase") return near;
   const mine = near.filter((mark) => mark.label === lesson.current).slice(-1);
   if (mine.length) return mine;
-  const fresh = { label: lesson.current, box: [...point, ...point], mask: null, kept: false, wrong: false };
+  const fresh = { label: lesson.current, box: [...point, ...point], mask: null };
   marking.marks.push(fresh);
   return [fresh];
 }
@@ -178,25 +184,34 @@ $("overlay").addEventListener("keydown", (event) => {
   drawOverlay();
 });
 
+let sent = null; // marks that are on their way, which come back if they are refused
+
 async function teach() {
   if (!marking.held) return;
   const blobs = [], marks = [];
   if (marking.index === null) blobs.push(await bytesOf(marking.picture, "image/jpeg"));
-  for (const mark of marking.marks.filter((mark) => !mark.wrong)) {
-    if (!mark.mask) { marks.push({ label: mark.label, box: mark.box, kept: mark.kept }); continue; }
-    if (mark.kept) widenKept(mark);
-    marks.push({ label: mark.label, mask: blobs.length, kept: mark.kept });
-    blobs.push(await bytesOf(mark.mask, "image/png"));
+  for (const mark of marking.marks.filter((mark) => mark.verdict !== "wrong")) {
+    const judged = { label: mark.label, kept: mark.verdict === "right", open: mark.verdict === "open" };
+    if (judged.open || !mark.mask) { marks.push({ ...judged, box: mark.box }); continue; }
+    const whole = { ...mark };
+    widen(whole);
+    marks.push({ ...judged, mask: blobs.length });
+    blobs.push(await bytesOf(whole.mask, "image/png"));
   }
   const index = marking.index === null ? {} : { index: marking.index };
-  if (send("observe", { marks, ...index }, blobs)) release();
-  else toast("The picture could not be sent. Your marks are kept.", true);
+  if (!send("observe", { marks, ...index }, blobs)) { toast("The picture could not be sent. Your marks are kept.", true); return; }
+  sent = { ...marking };
+  release();
 }
 
-function widenKept(mark) {
-  const score = mark.score;
-  widen(mark);
-  Object.assign(mark, { kept: true, score });
+function bringBack() {
+  if (!sent || marking.held) return;
+  setSize(sent.picture.width, sent.picture.height);
+  drawPicture(sent.picture);
+  Object.assign(marking, sent, { tool: marking.tool, draft: null, stroke: null });
+  sent = null;
+  showCommit();
+  drawOverlay();
 }
 
 async function bytesOf(canvas, type) {

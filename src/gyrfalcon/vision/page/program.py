@@ -246,7 +246,7 @@ class TeachingProgram:
             return
         counts = dict.fromkeys(self._classes, 0)
         for frame in self._taught:
-            for label in {mark.label for mark in frame.marks}:
+            for label in {mark.label for mark in frame.marks if not mark.open}:
                 counts[label] += 1
         accuracy = sum(self._overlaps) / len(self._overlaps) if self._overlaps else None
         await self._peer.send(
@@ -280,14 +280,14 @@ class TeachingProgram:
         for given in message.get("marks", list):
             if not isinstance(given, dict) or given.get("label") not in self._classes:
                 raise RequestError(f"observe: each mark needs a label among {self._classes}")
-            label, kept = given["label"], given.get("kept") is True
+            label, kept, left_open = given["label"], given.get("kept") is True, given.get("open") is True
             if "mask" in given:
                 place = given["mask"]
                 if type(place) is not int or not 0 <= place < len(message.blobs):
                     raise RequestError(f"observe: mask={place!r:.40} must be the place of a blob")
                 marks.append(Mark(label, mask=message.blobs[place], kept=kept))
             else:
-                marks.append(Mark(label, box=_box(given.get("box")), kept=kept))
+                marks.append(Mark(label, _box(given.get("box")), kept=kept, open=left_open))
         return marks
 
     def _name(self, given: str) -> str:

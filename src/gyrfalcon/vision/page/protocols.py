@@ -31,7 +31,7 @@ class Teacher(Protocol):
     `predict` answers with what `train` made last, also while `observe` and `train` are at work in another thread.
     """
 
-    def observe(self, frame: Any, marks: Mapping[str, Any], /) -> Hashable: ...
+    def observe(self, frame: Any, marks: Mapping[str, Any], /, *, ignore: Any = None) -> Hashable: ...
     def train(self) -> Any: ...
     def predict(self, frame: Any, /) -> Sequence[Found]: ...
     def add_class(self, name: str, /) -> Any: ...
@@ -49,9 +49,14 @@ class Frames(Protocol):
 
 @dataclass(frozen=True)
 class Mark:
-    """An object in a frame: its class, and a box or a mask as a PNG file. `kept` ones were found, not drawn."""
+    """An object in a frame: its class, and a box or a mask as a PNG file.
+
+    `kept` ones were found and said to be right. `open` ones were found and not judged: they teach nothing, and what is
+    in their box is not taken for background.
+    """
 
     label: str
     box: tuple[float, float, float, float] | None = None
     mask: bytes | None = None
     kept: bool = False
+    open: bool = False

@@ -49,7 +49,7 @@ class Folder:
                 raise ValueError(f"{self._files[index]} has {image.width} × {image.height} pixels: make it smaller")
             upright = ImageOps.exif_transpose(image).convert("RGB")
         upright.thumbnail((LONGEST_SIDE, LONGEST_SIDE))
-        return np.asarray(upright)
+        return np.array(upright)
 
     def close(self) -> None:
         pass

@@ -15,7 +15,7 @@ connect({
     if (said.frames) { $("seek").max = said.frames - 1; lookAgain(); } else openCamera();
   },
   state: learn,
-  taught(said) { learn(said); toast(said.live ? "Taught." : "Taught. Update the model to use it."); },
+  taught(said) { sent = null; learn(said); toast(said.live ? "Taught." : "Taught. Update the model to use it."); },
   trained(said) { learn(said); say(`Model updated in ${said.train_seconds.toFixed(1)} seconds`); lookAgain(); },
   undone(said) { learn(said); toast("The last picture is forgotten."); lookAgain(); },
   added(said) { learn(said); choose(said.name); },
@@ -23,7 +23,7 @@ connect({
   notice(said) { toast(said.message); },
   unseen(said) { if (said.id === view.waiting) { view.waiting = null; setTimeout(lookAgain, 500); } },
   found: showFound,
-  error(said) { if (said.about === "look") view.waiting = null; },
+  error(said) { if (said.about === "look") view.waiting = null; else if (said.about === "observe") bringBack(); },
   lost() { view.waiting = null; },
 });
 
@@ -68,11 +68,11 @@ function choose(name) {
 }
 
 function showCommit() {
-  const drawn = marking.marks.filter((mark) => !mark.kept).length, wrong = marking.marks.filter((mark) => mark.wrong).length;
-  const kept = marking.marks.filter((mark) => mark.kept && !mark.wrong).length;
-  const parts = [drawn && `${drawn} marked`, kept && `${kept} kept as found`, wrong && `${wrong} wrong`].filter(Boolean);
+  const count = (verdict) => marking.marks.filter((mark) => mark.verdict === verdict).length;
+  const parts = [[undefined, "marked"], ["right", "right"], ["wrong", "wrong"], ["open", "left open"]].map(([verdict, word]) => [count(verdict), word]);
+  const words = parts.filter(([number]) => number).map(([number, word]) => `${number} ${word}`).join(", ");
   $("frozen").hidden = $("commit").hidden = !marking.held;
-  $("commit-words").textContent = parts.length ? `${parts.join(", ")}. Everything else is background.` : "Nothing marked: the whole picture is background.";
+  $("commit-words").textContent = words ? `${words}. Everything else is background.` : "Nothing marked: the whole picture is background.";
   $("undo").disabled = !(marking.held ? marking.history.length : lesson.taught);
 }
 
@@ -138,7 +138,7 @@ async function showFound(said, blobs) {
   drawPicture(picture);
   $("empty").hidden = true;
   Object.assign(view, { shown: true, index: view.frames ? index : null });
-  showList(said.found.map((found, place) => ({ ...found, mask: copied(masks[place]) })));
+  showList(said.found.map((found, place) => ({ ...found, mask: found.empty ? null : copied(masks[place]) })));
   const now = performance.now();
   view.times = [...view.times.filter((time) => now - time < 3000), now];
   const rate = view.times.length > 1 ? (1000 * (view.times.length - 1)) / (now - view.times[0]) : 0;
@@ -158,24 +158,25 @@ function showList(found) {
   view.found = found;
   $("nothing").hidden = found.length > 0;
   $("nothing").textContent = lesson.trained ? "Nothing in this picture." : "Nothing yet.";
-  $("found").replaceChildren(...found.map((thing) => {
-    const wrong = element("button", { type: "button", textContent: "Wrong" });
-    wrong.setAttribute("aria-label", `This ${thing.label} is wrong`);
-    wrong.addEventListener("click", () => {
-      if (!hold()) return;
-      toggleWrong(middle(thing.box));
-      drawOverlay();
-      $("teach").focus();
-    });
+  $("found").replaceChildren(...found.map((thing, place) => {
     const row = element("li", {}, element("span", { className: "swatch" }), element("span", { className: "name", textContent: thing.label }),
-      element("span", { className: "score", textContent: thing.score.toFixed(2) }), wrong);
+      element("span", { className: "score", textContent: thing.score.toFixed(2) }), verdictButton(place, thing, "right"), verdictButton(place, thing, "wrong"));
     row.style.setProperty("--swatch", colorOf(thing.label));
     return row;
   }));
   drawOverlay();
 }
 
-const middle = (box) => [(box[0] + box[2]) / 2, (box[1] + box[3]) / 2];
+function verdictButton(place, thing, verdict) {
+  const button = element("button", { type: "button", className: verdict, textContent: verdict === "right" ? "Right" : "Wrong" });
+  button.setAttribute("aria-label", `This ${thing.label} is ${verdict}`);
+  button.addEventListener("click", () => {
+    if (!hold() || !marking.marks[place]?.found) return;
+    judge(marking.marks[place], verdict);
+    $("teach").focus();
+  });
+  return button;
+}
 
 function say(words) { $("said").textContent = words; }
 
