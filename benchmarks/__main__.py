@@ -42,6 +42,7 @@ from . import (
     tabular,
     tiled,
     tuning_step,
+    vision,
 )
 
 
@@ -110,6 +111,8 @@ def main() -> None:
             koopman.run(arguments.quick)
         case "online":
             online.run(arguments.quick)
+        case "vision":
+            vision.run(arguments.quick, arguments.part)
         case "picture":
             picture.run()
         case "demo":
@@ -187,6 +190,10 @@ def _parser() -> argparse.ArgumentParser:
         parents=[quick],
         help=f"recursive models beside river; rare and sorted classes; {data}",
     )
+    seeing = commands.add_parser(
+        "vision", parents=[quick], help=f"instances, pixels and a video, beside heads trained by gradients; {data}"
+    )
+    seeing.add_argument("part", nargs="?", choices=[*vision.PARTS, "all"], default="all", help="(default: %(default)s)")
     commands.add_parser("features", parents=[quick], help="length scales and input maps learned among noise")
     trips = argparse.ArgumentParser(add_help=False)
     trips.add_argument(

@@ -1,15 +1,20 @@
-"""Vision, written plainly: pictures with known objects, dense Nyström, counting pixels, the minibootstrap."""
+"""Vision, written plainly: pictures with known objects, counting pixels, the minibootstrap."""
 
 import numpy as np
 
 
 def colors(image):
-    """An extractor that costs nothing: mean colors and their products, at two strides."""
+    """An extractor that costs nothing: mean colors and their squares, at two strides.
+
+    As of a network that sees images at twice their size: the map of stride 8 has a cell for 4 pixels.
+    """
     maps = {}
     for stride in (4, 8):
         height, width = image.shape[0] // stride * stride, image.shape[1] // stride * stride
         cells = image[:height, :width].reshape(height // stride, stride, width // stride, stride, 3).mean((1, 3)) / 255
-        maps[stride] = np.concatenate([cells, cells**2, np.ones((*cells.shape[:2], 1)) / 2], axis=2).transpose(2, 0, 1)
+        maps[2 * stride] = np.concatenate([cells, cells**2, np.ones((*cells.shape[:2], 1)) / 2], axis=2).transpose(
+            2, 0, 1
+        )
     return maps
 
 
@@ -34,24 +39,6 @@ def picture(seed, labels=("red",), shape=(96, 128), size=(24, 40)):
     return image.astype(np.uint8), masks
 
 
-def nystrom_with_intercept(X, Y, C, length_scale, penalty):
-    """Minimizes mean (f(x) + b - y)² + penalty ‖f‖² over f = Σ β k(·, c): coefficients and b, dense in float64."""
-
-    def kernel(A):
-        return np.exp(-((A[:, None] - C[None]) ** 2).sum(2) / (2 * length_scale**2))
-
-    K, Q = kernel(X), kernel(C)
-    mean, target = K.mean(0), Y.mean(0)
-    centered = K - mean
-    values, vectors = np.linalg.eigh(Q)
-    kept = values > 1e-13 * values[-1]
-    basis = vectors[:, kept] / np.sqrt(values[kept])  # in which ‖f‖² is a sum of squares
-    Z = centered @ basis
-    v = np.linalg.solve(Z.T @ Z / len(X) + penalty * np.eye(Z.shape[1]), Z.T @ (Y - target) / len(X))
-    beta = basis @ v
-    return beta, target - mean @ beta, kernel
-
-
 def iou_of_boxes(a, b):
     """By counting the unit squares of boxes with whole numbers as corners."""
     first = {(x, y) for x in range(a[0], a[2]) for y in range(a[1], a[3])}
@@ -70,8 +57,11 @@ def suppressed(boxes, scores, overlap):
     return kept
 
 
-def minibootstrap(positives, negatives, batch_size, train, easy=-0.9, hard=-0.7):
-    """Algorithm 1, stage 3: `train` makes a function of points from points and targets."""
+def minibootstrap(positives, negatives, batch_size, train, least, easy=-0.9, hard=-0.7):
+    """Algorithm 1, stage 3, which spares easy negatives so that a number of them stays.
+
+    `train` makes a function of points from points and targets.
+    """
 
     def model_of(chosen):
         X = np.concatenate([positives, chosen])
@@ -81,7 +71,10 @@ def minibootstrap(positives, negatives, batch_size, train, easy=-0.9, hard=-0.7)
     chosen = batches[0]
     model = model_of(chosen)
     for batch in batches[1:]:
-        chosen = chosen[model(chosen) >= easy]
+        kept = model(chosen) >= easy
+        missing = max(0, least - kept.sum())
+        kept[np.flatnonzero(~kept)[:missing]] = True
+        chosen = chosen[kept]
         chosen = np.concatenate([chosen, batch[model(batch) > hard]])
         model = model_of(chosen)
     return model

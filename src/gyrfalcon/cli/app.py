@@ -8,7 +8,23 @@ import typer
 
 import gyrfalcon
 
-from . import bench, demo, doctor, dynamics, evaluate, fit, info, plan, predict, report, teach, tune, update, view
+from . import (
+    bench,
+    demo,
+    doctor,
+    dynamics,
+    evaluate,
+    fit,
+    info,
+    plan,
+    predict,
+    report,
+    segment,
+    teach,
+    tune,
+    update,
+    view,
+)
 from .session import guarded
 
 app = typer.Typer(
@@ -21,7 +37,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for module in (fit, predict, evaluate, report, update, tune, dynamics, info, plan, teach, view, bench, doctor, demo):
+TABLES = (fit, predict, evaluate, report, update, tune, dynamics)
+PICTURES = (teach, segment, view)
+for module in (*TABLES, *PICTURES, info, plan, bench, doctor, demo):
     app.command(epilog=module.EXAMPLES)(guarded(module.command))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from gyrfalcon.matrix.predictor import Predictor
 
 from .frames import REGION_NEGATIVE, REGION_POSITIVE, Frame, quota_of
-from .keys import smallest
+from .keys import shuffled_keys, smallest
 from .minibootstrap import Settings, Whitened, center_count, minibootstrap, ridge
 
 Array = np.ndarray[Any, Any]
@@ -50,7 +50,11 @@ def train_detector(frames: Sequence[Frame], label: str, settings: Settings) -> D
         keys.append(rows.keys[both])
         positive.append(np.arange(len(both)) < len(shown))
         codes.append(np.zeros((0, 4)) if kind is None else rows.codes[shown, kind])
-    features, order, is_positive = np.concatenate(X).astype(np.float32), np.concatenate(keys), np.concatenate(positive)
+    features, order, is_positive = (
+        np.concatenate(X).astype(np.float32),
+        shuffled_keys(np.concatenate(keys)),
+        np.concatenate(positive),
+    )
     shown, others = np.flatnonzero(is_positive), np.flatnonzero(~is_positive)
     if len(shown) == 0:
         return None

@@ -102,8 +102,13 @@ class Frame:
 
 
 def quota_of(total: int, frames: int) -> int:
-    """How many candidates of a kind are kept of each of so many frames."""
+    """How many candidates of a kind of each of so many frames are learned from."""
     return min(LARGEST_QUOTA, -(-total // max(1, frames)))
+
+
+def kept_quota(total: int, frames: int) -> int:
+    """How many are kept: those that are learned from if up to half of the frames are forgotten."""
+    return quota_of(total, (frames + 1) // 2)
 
 
 def prune(candidates: Candidates, quota: int, positive: float, negative: float, buffered: bool) -> Candidates:

@@ -34,10 +34,23 @@ def candidate_keys(seed: int, frame: int, count: int, pool: str = "") -> Array:
     name = hashlib.sha256(f"{seed}/{frame}/{pool}".encode()).digest()
     start = np.uint64(int.from_bytes(name[:8], "little"))
     with np.errstate(over="ignore"):
-        z = start + _GAMMA * np.arange(1, count + 1, dtype=np.uint64)
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return np.asarray(z ^ (z >> np.uint64(31)))
+        return _mixed(start + _GAMMA * np.arange(1, count + 1, dtype=np.uint64))
+
+
+def shuffled_keys(keys: Array) -> Array:
+    """Other keys for the same candidates, as good as independent of the first.
+
+    Of a frame with many candidates the smallest keys are smaller than of one with few, so the order of pooled
+    candidates by their keys is no shuffle. By these it is.
+    """
+    with np.errstate(over="ignore"):
+        return _mixed(keys + _GAMMA)
+
+
+def _mixed(z: Array) -> Array:
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(z ^ (z >> np.uint64(31)))
 
 
 def smallest(keys: Array, count: int) -> Array:

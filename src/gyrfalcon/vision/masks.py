@@ -30,20 +30,16 @@ def mask_rows(
     """Samples of the boxes of one class in a frame, with label 0 where the object is and 1 where it is not."""
     X, labels = [], []
     for one in instances:
-        box = one.box[None]
+        margin = MARGIN if one.mask is None else 1.0
+        x, y = grid_points(one.box[None], margin)
         if one.mask is None:
-            size = (box[:, 2:] - box[:, :2]) * (MARGIN - 1) / 2
-            wide = np.concatenate([box[:, :2] - size, box[:, 2:] + size], axis=1)
-            x, y = grid_points(wide)
             inside, outside = _guess(x[0], y[0], one.box)
         else:
-            wide = box
-            x, y = grid_points(wide)
             inside = one.mask[_pixel(y[0], found.shape[0])[:, None], _pixel(x[0], found.shape[1])]
             outside = ~inside
         if ignore is not None:
             outside &= ~ignore[_pixel(y[0], found.shape[0])[:, None], _pixel(x[0], found.shape[1])]
-        X.append(mask_features(found, box if one.mask is not None else wide))
+        X.append(mask_features(found, one.box[None], margin))
         labels.append(np.where(inside, 0, np.where(outside, 1, -1)).ravel())
     features, marks = np.concatenate(X), np.concatenate(labels)
     keys = candidate_keys(seed, digest, len(marks), "masks")

@@ -16,6 +16,7 @@ from gyrfalcon.moments import Moments, Sums, Whitening
 Array = np.ndarray[Any, Any]
 
 EASY = -0.9  # negatives that score below are dropped
+LEAST_KEPT = 0.25  # of a batch: so many negatives stay, however easy, and as many as there are positives
 HARD = -0.7  # of the next batch, negatives that score above are added
 CENTERS_PER_ROOT = 5.0  # centers are at most so many times the square root of the number of rows
 
@@ -89,12 +90,13 @@ def minibootstrap(space: Whitened, positives: Array, negatives: Array, settings:
     settings : Settings
     """
     size = settings.batch_size
+    least = max(len(positives), int(LEAST_KEPT * size))
     batches = [negatives[start : start + size] for start in range(0, min(len(negatives), settings.total), size)]
     chosen = batches[0] if batches else np.zeros(0, dtype=np.int64)
     moments = space.moments(positives, np.ones(len(positives))) + space.moments(chosen, -np.ones(len(chosen)))
     solution = _solve(moments, settings)
     for place, batch in enumerate(batches[1:]):
-        moments, chosen = _without_easy(space, moments, chosen, solution)
+        moments, chosen = _without_easy(space, moments, chosen, solution, least)
         hard = batch[space.scores(batch, solution) > HARD]
         if len(hard) == 0 and place < len(batches) - 2:
             continue
@@ -110,11 +112,15 @@ def _solve(moments: Moments, settings: Settings) -> tuple[Array, Array]:
 
 
 def _without_easy(
-    space: Whitened, moments: Moments, chosen: Array, solution: tuple[Array, Array]
+    space: Whitened, moments: Moments, chosen: Array, solution: tuple[Array, Array], least: int
 ) -> tuple[Moments, Array]:
+    """Drop easy negatives, but for the first ones, so that a number of negatives stays.
+
+    Without any of them a classifier of hard negatives alone may take what was easy for positive.
+    """
     easy = space.scores(chosen, solution) < EASY
-    if easy.all():  # a classifier needs both sides
-        easy[0] = False
+    spared = np.flatnonzero(easy)[: max(0, least - int((~easy).sum()))]
+    easy[spared] = False
     if not easy.any():
         return moments, chosen
     gone = chosen[easy]

@@ -13,7 +13,7 @@ from gyrfalcon.matrix.predictor import Predictor
 from . import anchors, boxes
 from .features import FeatureMap
 from .frames import LOCATION_NEGATIVE, LOCATION_POSITIVE, REFINED, Frame, quota_of
-from .keys import smallest
+from .keys import shuffled_keys, smallest
 from .minibootstrap import Settings, Whitened, center_count, minibootstrap, ridge
 from .regions import location_features
 
@@ -65,7 +65,7 @@ def train_proposals(frames: Sequence[Frame], settings: Settings) -> Proposer | N
     All share their centers, so that the kernel is evaluated once for all of them.
     """
     X = np.concatenate([frame.locations.X for frame in frames]).astype(np.float32)
-    keys = np.concatenate([frame.locations.keys for frame in frames])
+    keys = shuffled_keys(np.concatenate([frame.locations.keys for frame in frames]))
     starts = np.cumsum([0, *(len(frame.locations.keys) for frame in frames)])
     quota = quota_of(settings.total, len(frames))
     kinds, positives, negatives = [], [], []
@@ -74,7 +74,7 @@ def train_proposals(frames: Sequence[Frame], settings: Settings) -> Proposer | N
         if len(own[0]):
             kinds.append(kind)
             positives.append(own[0])
-            negatives.append(own[1][np.argsort(keys[own[1]], kind="stable")])
+            negatives.append(own[1][smallest(keys[own[1]], settings.total)])
     if not kinds:
         return None
     space = Whitened(settings, X, _centers(positives, negatives, keys, settings))

@@ -16,6 +16,7 @@ Array = np.ndarray[Any, Any]
 
 BINS = 3  # along each side of a box
 MASK_SIDE = 28  # samples along each side of a box for its mask
+PLACE_WEIGHT = 20.0  # how far apart two opposite edges of a box are in the features of its mask
 BOXES_AT_ONCE = 512
 
 
@@ -69,25 +70,25 @@ def _corners(integral: Tensor, x: Array, y: Array) -> Tensor:
     return upper * (1 - down) + lower * down
 
 
-def grid_points(boxes: Array, side: int = MASK_SIDE) -> tuple[Array, Array]:
-    """Abscissas and ordinates in pixels of a grid of samples within each box, each of shape (boxes, side)."""
-    steps = (np.arange(side) + 0.5) / side
+def grid_points(boxes: Array, margin: float = 1.0) -> tuple[Array, Array]:
+    """Abscissas and ordinates in pixels of a grid in boxes larger by a factor, each of shape (boxes, side)."""
+    steps = _steps(margin)
     x, y = (boxes[:, k, None] + steps * (boxes[:, k + 2] - boxes[:, k])[:, None] for k in (0, 1))
     return x, y
 
 
-def mask_features(found: FeatureMap, boxes: Array) -> Array:
-    """Features on a grid within each box, followed by the place in it, of shape (boxes·side², dimensions + 2)."""
-    x, y = grid_points(boxes)
-    scaled = np.stack(
-        np.broadcast_arrays(2 * x[:, None] / found.shape[1] - 1, 2 * y[:, :, None] / found.shape[0] - 1), -1
-    )
-    grid = torch.from_numpy(scaled.reshape(1, len(boxes) * MASK_SIDE, MASK_SIDE, 2)).float()
+def mask_features(found: FeatureMap, boxes: Array, margin: float = 1.0) -> Array:
+    """Features on that grid, followed by the place relative to the box, of shape (boxes·side², dimensions + 2)."""
+    x, y = grid_points(boxes, margin)
+    pairs = np.broadcast_arrays(2 * x[:, None] / found.shape[1] - 1, 2 * y[:, :, None] / found.shape[0] - 1)
+    grid = torch.from_numpy(np.stack(pairs, -1).reshape(1, len(boxes) * MASK_SIDE, MASK_SIDE, 2)).float()
     sampled = functional.grid_sample(found.values[None], grid, padding_mode="border", align_corners=False)[0]
     rows = sampled.permute(1, 2, 0).reshape(-1, len(found.values))
-    steps = PLACE_WEIGHT * (torch.arange(MASK_SIDE) + 0.5) / MASK_SIDE
+    steps = torch.from_numpy(PLACE_WEIGHT * _steps(margin)).float()
     place = torch.stack(torch.meshgrid(steps, steps, indexing="ij"), -1).reshape(-1, 2)
     return np.ascontiguousarray(torch.cat([rows, place.repeat(len(boxes), 1)], 1).numpy())
 
 
-PLACE_WEIGHT = 10.0  # how far apart two opposite edges of a box are in the features of its mask
+def _steps(margin: float) -> Array:
+    """Where the samples are, as shares of a side from its beginning."""
+    return margin * ((np.arange(MASK_SIDE) + 0.5) / MASK_SIDE - 0.5) + 0.5

@@ -19,7 +19,7 @@ from .annotations import Instance, digest_of, read_instances
 from .detection import Detector, train_detector
 from .extractors import check_image
 from .features import FeatureMap, Features
-from .frames import Frame, locations_of, quota_of, regions_of
+from .frames import Frame, kept_quota, locations_of, quota_of, regions_of
 from .keys import candidate_keys, frame_digest
 from .masks import mask_rows, predict_masks
 from .minibootstrap import Settings
@@ -129,7 +129,7 @@ class InstanceSegmenter(Savable, BaseEstimator):  # type: ignore[misc]
         n_batches: int = 5,
         random_state: int = 0,
         *,
-        length_scales: tuple[float, float, float] = (12.0, 12.0, 12.0),
+        length_scales: tuple[float, float, float] = (12.0, 12.0, 8.0),
         penalties: tuple[float, float, float] = (1e-4, 1e-5, 1e-6),
         protocol: str = "parallel",
     ):
@@ -179,8 +179,8 @@ class InstanceSegmenter(Savable, BaseEstimator):  # type: ignore[misc]
     def forget(self, frame_id: int) -> None:
         """Take a frame out, as if it had never been observed; `predict` changes with the next `train`.
 
-        Masks forget to the last bit, with the centers that they have. Candidates of other frames that made room for
-        those of this one do not come back.
+        The next model is the same, bit for bit, as long as no more than half of the frames are forgotten: candidates
+        that made room for those of other frames do not come back. The centers of masks stay as they are.
         """
         self._ready()
         holders = [model for model in self._masks.values() if frame_id in model.frames]
@@ -203,7 +203,8 @@ class InstanceSegmenter(Savable, BaseEstimator):  # type: ignore[misc]
     def train(self) -> Self:
         """Train proposals and detection on what was kept, and solve for the masks."""
         self._ready()
-        frames = sorted(self._frames.values(), key=lambda frame: frame.digest)
+        quota = quota_of(self._settings(0).total, len(self._frames))
+        frames = sorted((frame.pruned(quota) for frame in self._frames.values()), key=lambda frame: frame.digest)
         proposer = train_proposals(frames, self._settings(0)) if frames else None
         if proposer is None:
             raise NotFittedError("train needs a frame with an instance: call observe first")
@@ -293,7 +294,7 @@ class InstanceSegmenter(Savable, BaseEstimator):  # type: ignore[misc]
     def _frame(self, found: FeatureMap, instances: list[Instance], ignore: Array | None, digest: int) -> Frame:
         labels = tuple(sorted({one.label for one in instances}))
         targets = np.array([one.box for one in instances]).reshape(-1, 4)
-        quota = quota_of(self._settings(0).total, len(self._frames) + 1)
+        quota = kept_quota(self._settings(0).total, len(self._frames) + 1)
         seed, shown = self.random_state, tuple(replace(one, mask=None) for one in instances)
         regions = regions_of(found, shown, labels, ignore, seed, digest, quota)
         locations = locations_of(found, targets, ignore, seed, digest)
@@ -306,7 +307,7 @@ class InstanceSegmenter(Savable, BaseEstimator):  # type: ignore[misc]
         if len(self._frames) > MOST_FRAMES:
             ranks = {key: candidate_keys(self.random_state, kept.digest, 1)[0] for key, kept in self._frames.items()}
             del self._frames[max(ranks, key=lambda key: ranks[key])]
-        quota = quota_of(self._settings(0).total, len(self._frames))
+        quota = kept_quota(self._settings(0).total, len(self._frames))
         self._frames = {key: kept.pruned(quota) for key, kept in self._frames.items()}
 
     def _proposed(self, frame: Frame, proposer: Proposer, frames: int) -> Frame:

@@ -1,0 +1,84 @@
+"""Instances of people: average precision and training time, for few and many pictures, and what the parts give."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+
+from gyrfalcon import vision
+from gyrfalcon.vision import anchors, keys
+
+from .vision_data import Pictures, Remembered
+
+Array = np.ndarray[Any, Any]
+
+TEST = 50
+ASKED = {20: (90.0, 62.0), 120: (96.0, 72.0)}  # AP of masks at overlaps of 50 and 70 %
+SECONDS = 6.0
+MEASURES = [(of, overlap) for of in ("boxes", "masks") for overlap in (0.5, 0.7)]
+
+
+def measure(quick: bool, people: Pictures, net: Remembered) -> dict[str, Any]:
+    print("\nPenn-Fudan, AP50 and AP70 of boxes and masks, CPU seconds of train() beyond the features")
+    seeds, found = (range(1) if quick else range(3)), {}
+    for count in (20,) if quick else (20, 120):
+        for protocol in ("parallel", "serial"):
+            rows = [_trial(people, net, count, protocol, seed) for seed in seeds]
+            mean = np.mean([row["ap"] for row in rows], axis=0)
+            seconds = float(np.mean([row["train"] for row in rows]))
+            words = _show(mean)
+            if protocol == "parallel":
+                met = mean[2] >= ASKED[count][0] and mean[3] >= ASKED[count][1]
+                met = met and (count > 20 or seconds <= SECONDS)
+                words += " | met" if met else f" | MISSED, asked {ASKED[count]}"
+            print(f"{count:4} pictures, {protocol:>8}: {words} | {seconds:5.1f} s", flush=True)
+            if protocol == "parallel":
+                fixed = np.mean([row["fixed"] for row in rows], axis=0)
+                print(f"{count:4} pictures, fixed proposals: {_show(fixed)}")
+            found[f"{count} {protocol}"] = rows
+    return {"instances": found}
+
+
+def split(people: Pictures, count: int, seed: int) -> tuple[Array, Array]:
+    """Pictures to learn from, and 50 others; constants were chosen on the first 120 of seed 0."""
+    order = np.random.default_rng(seed).permutation(len(people.images))
+    return order[:count], order[120 : 120 + TEST]
+
+
+def _trial(people: Pictures, net: Remembered, count: int, protocol: str, seed: int) -> dict[str, Any]:
+    train, test = split(people, count, seed)
+    model = vision.InstanceSegmenter(net, random_state=seed, protocol=protocol)
+    for index in train:
+        model.observe(people.images[index], people.masks[index])
+    begin = time.process_time()
+    model.train()
+    seconds = time.process_time() - begin
+    row: dict[str, Any] = {"train": seconds, "ap": precision(model, people, test)}
+    if protocol == "parallel":
+        learned, model._model.proposer = model._model.proposer, _fixed
+        row["fixed"] = precision(model, people, test)
+        model._model.proposer = learned
+    return row
+
+
+def _fixed(found: Any) -> tuple[Array, Array]:
+    """As many anchors as there are proposals, spread over the frame, in place of proposals that were learned."""
+    placed = anchors.anchors(found.shape, anchors.grid_of(found.grid)).reshape(-1, 4)
+    chosen = keys.smallest(keys.candidate_keys(0, 0, len(placed)), 120)
+    limits = np.array(found.shape[::-1] * 2)
+    boxes = np.clip(placed[chosen], 0, limits)
+    boxes = boxes[(boxes[:, 2:] - boxes[:, :2] >= 2).all(1)]
+    return boxes, np.zeros(len(boxes))
+
+
+def precision(model: vision.InstanceSegmenter, people: Pictures, test: Array) -> list[float]:
+    """AP50 and AP70 of boxes, then of masks, in percent."""
+    found = [model.predict(people.images[index], min_score=0.02) for index in test]
+    truth = [people.masks[index] for index in test]
+    return [100 * vision.average_precision(found, truth, overlap=overlap, of=of).mean for of, overlap in MEASURES]
+
+
+def _show(ap: Any) -> str:
+    return f"boxes {ap[0]:5.1f} {ap[1]:5.1f}, masks {ap[2]:5.1f} {ap[3]:5.1f}"

@@ -1,0 +1,293 @@
+"""Instances: found again, whatever the order in which they were taught, added one by one, and forgotten."""
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+
+import gyrfalcon as gf
+from gyrfalcon import vision
+from gyrfalcon.vision.minibootstrap import Settings, Whitened, minibootstrap
+from gyrfalcon.vision.segmenter import MOST_FRAMES
+from reference import vision as plain
+from reference.vision import colors, picture
+
+SETTINGS = {"n_centers": (120, 120, 60), "n_batches": 2, "length_scales": (4.0, 4.0, 8.0)}
+
+
+def teacher(**changes):
+    return vision.InstanceSegmenter(colors, **SETTINGS | changes)
+
+
+def shown(label, count=4, first=0):
+    return [picture(first + seed, (label,)) for seed in range(count)]
+
+
+def taught(*labels, between=False, **changes):
+    model = teacher(**changes)
+    for label in labels:
+        for image, masks in shown(label):
+            model.observe(image, masks)
+        if between:
+            model.train()
+    return model.train()
+
+
+def numbers(model):
+    """All coefficients of a trained model, by module and class."""
+    made = model._model
+    found = {"proposals": made.proposer.classifier.coefficients, "refiners": made.proposer.weights}
+    for label, detector in made.detectors.items():
+        found |= {f"detector of {label}": detector.classifier.coefficients, f"refiner of {label}": detector.weights}
+    return found | {f"masks of {label}": masks.coefficients for label, masks in made.masks.items()}
+
+
+def assert_same(first, second):
+    first, second = numbers(first), numbers(second)
+    assert first.keys() == second.keys()
+    for name in first:
+        assert np.array_equal(first[name], second[name]), name
+
+
+def best(found, label, mask):
+    return max((vision.mask_iou(one.mask[None], mask[None])[0, 0] for one in found if one.label == label), default=0.0)
+
+
+@pytest.mark.parametrize("protocol", ["parallel", "serial"])
+def test_finds_what_was_shown(protocol):
+    model = taught("red", "blue", protocol=protocol)
+    found, truth = [], []
+    for seed in range(100, 106):
+        image, masks = picture(seed, ("red", "blue"))
+        found.append(model.predict(image))
+        truth.append(masks)
+    for frame, masks in zip(found, truth, strict=True):
+        assert best(frame, "red", masks["red"]) > 0.5
+        assert best(frame, "blue", masks["blue"]) > 0.5
+        assert all(one.mask.shape == (96, 128) and one.mask.dtype == bool and 0.5 <= one.score <= 1 for one in frame)
+        assert [one.score for one in frame] == sorted((one.score for one in frame), reverse=True)
+    assert vision.average_precision(found, truth, overlap=0.5).mean > 0.9
+    assert vision.average_precision(found, truth, overlap=0.5, of="boxes").mean > 0.9
+
+
+@pytest.mark.parametrize("order", [("red", "green", "blue"), ("blue", "red", "green"), ("green", "blue", "red")])
+def test_classes_in_any_order_and_all_at_once_give_the_same_bits(order):
+    assert_same(taught("red", "blue", "green"), taught(*order, between=True))
+
+
+def test_quotas_that_cut_do_not_change_that(monkeypatch):
+    """With room for 60 negatives only, so that later frames drop candidates of earlier ones."""
+    monkeypatch.setattr("gyrfalcon.vision.segmenter.BATCH_SIZE", 30)
+    model = taught("red", "blue", "green")
+    assert_same(model, taught("green", "red", "blue", between=True))
+    assert all(len(frame.regions.keys) < 100 for frame in model._frames.values())
+
+
+def test_another_class_leaves_the_masks_of_the_first_as_they_are():
+    model = taught("red")
+    before = model._model.masks["red"]
+    for image, masks in shown("blue"):
+        model.observe(image, masks)
+    after = model.train()._model.masks["red"]
+    assert np.array_equal(before.coefficients, after.coefficients)
+    assert np.array_equal(before.intercept, after.intercept)
+    assert np.array_equal(before.centers, after.centers)
+
+
+def test_an_unknown_object_is_no_longer_taken_for_a_known_one_once_it_was_taught():
+    """Orange frames are all alike for a model that knows red only; at least 80 % of its mistakes go."""
+
+    def orange(seed):
+        image, masks = picture(seed, ("red",))
+        image[masks["red"], 1] = np.minimum(image[masks["red"], 1].astype(int) + 45, 255)
+        return image, {"orange": masks["red"]}
+
+    model = taught("red")
+
+    def mistakes():
+        tried = [orange(seed) for seed in range(200, 212)]
+        return sum(best(model.predict(image), "red", masks["orange"]) > 0.3 for image, masks in tried)
+
+    before = mistakes()
+    for seed in range(4):
+        model.observe(*orange(seed))
+    model.train()
+    assert before >= 6
+    assert mistakes() <= 0.2 * before
+    image, masks = picture(300, ("red",))
+    assert best(model.predict(image), "red", masks["red"]) > 0.5
+
+
+def test_forgetting_is_never_having_seen():
+    model, clean = teacher(), teacher()
+    for place, (image, masks) in enumerate([*shown("red"), *shown("blue")]):
+        model.observe(image, masks)
+        clean.observe(image, masks)
+        if place == 5:
+            wrong = model.observe(image, {"red": ~masks["blue"]})
+    assert model.train().classes_ == ["red", "blue"]
+    with pytest.raises(AssertionError):
+        assert_same(model, clean.train())
+    model.forget(wrong)
+    assert_same(model.train(), clean)
+    with pytest.raises(KeyError, match="not one of the frames"):
+        model.forget(wrong)
+
+
+def test_a_frame_shown_twice_counts_twice_and_one_without_objects_teaches_background():
+    image, masks = picture(0)
+    model = teacher()
+    assert [model.observe(image, masks), model.observe(image, masks)] == [0, 1]
+    empty = np.clip(np.random.default_rng(0).normal(110, 12, (96, 128, 3)), 0, 255).astype(np.uint8)
+    model.observe(empty, {})
+    assert model.train().predict(empty) == []
+    assert len({frame.digest for frame in model._frames.values()}) == 3
+
+
+def test_boxes_alone_are_enough_to_find():
+    model = teacher()
+    for image, masks in shown("red"):
+        left, top, right, bottom = vision.boxes.box_of(masks["red"])
+        model.observe(image, {"red": (left, top, right, bottom)})
+    image, masks = picture(100)
+    found = model.train().predict(image)
+    assert vision.box_iou(found[0].box[None], vision.boxes.box_of(masks["red"])[None])[0, 0] > 0.5
+    assert best(found, "red", masks["red"]) > 0.5
+
+
+def test_what_is_ignored_is_no_background(monkeypatch):
+    """Neither regions nor locations in the ignored part of a frame are negatives."""
+    monkeypatch.setattr("gyrfalcon.vision.frames.region_features", lambda found, boxes: boxes)  # to look at them
+    image, masks = picture(0, ("red", "blue"))
+    plainly, hiding = teacher(), teacher()
+    plainly.observe(image, {"red": masks["red"]})
+    hiding.observe(image, {"red": masks["red"]}, ignore=masks["blue"])
+    hidden = vision.boxes.box_of(masks["blue"])
+    regions = [model._frames[0].regions for model in (plainly, hiding)]
+
+    def inside(box):
+        low, high = np.maximum(box[:2], hidden[:2]), np.minimum(box[2:], hidden[2:])
+        return np.prod(np.maximum(high - low, 0)) / np.prod(box[2:] - box[:2])
+
+    shares = [[inside(box) for box in rows.X.astype(float)] for rows in regions]
+    assert max(shares[0]) > 0.9
+    assert max(shares[1]) < 0.6  # half, to the pixel
+    locations = [model._frames[0].locations for model in (plainly, hiding)]
+    negatives = [sum(len(rows.negative(kind, 0.3)) for kind in range(15)) for rows in locations]
+    assert negatives[1] < negatives[0]
+    kept = [rows.positive(kind, 0.6).tolist() for rows in locations for kind in range(15)]
+    assert kept[:15] == kept[15:]
+
+
+def test_the_minibootstrap_is_algorithm_1():
+    """Against least squares that is solved anew for every set of rows."""
+    random = np.random.default_rng(0)
+    settings = Settings(40, 1.5, 1e-3, batch_size=50, n_batches=5)
+    positives = random.normal(size=(30, 3)) + np.array([3.0, 0, 0])
+    negatives = random.normal(size=(230, 3))
+    X = np.concatenate([positives, negatives])
+    centers = np.r_[0:20, 30:50]
+    space = Whitened(settings, X, centers)
+    beta, intercept = minibootstrap(space, np.arange(30), np.arange(30, 260), settings)
+    kernel = gf.kernels.Gaussian(1.5)
+    gram = kernel(X[centers])
+
+    def train(rows, targets):
+        K = kernel(rows, X[centers])
+        Q, mean, goal = K - K.mean(0), K.mean(0), targets.mean()
+        system = Q.T @ Q / len(rows) + settings.penalty * gram
+        own = np.linalg.lstsq(system, Q.T @ (targets - goal) / len(rows), rcond=1e-15)[0]
+        return lambda points: kernel(points, X[centers]) @ own + goal - mean @ own
+
+    expected = plain.minibootstrap(positives, negatives, 50, train, least=30)
+    found = kernel(X, X[centers]) @ beta[:, 0] + intercept
+    np.testing.assert_allclose(found, expected(X), atol=1e-6)
+    assert (found[:30] > 0).mean() > 0.7
+    assert (found[30:] < 0).mean() > 0.8
+
+
+def test_memory_is_bounded(monkeypatch):
+    monkeypatch.setattr("gyrfalcon.vision.segmenter.MOST_FRAMES", 12)
+    monkeypatch.setattr("gyrfalcon.vision.segmenter.BATCH_SIZE", 60)
+    forward, backward = teacher(), teacher()
+    frames = [picture(seed) for seed in range(30)]
+    for model, order in ((forward, frames), (backward, frames[::-1])):
+        for image, masks in order:
+            model.observe(image, masks)
+    for model in (forward, backward):
+        assert len(model._frames) == 12
+        assert sum(len(frame.regions.keys) for frame in model._frames.values()) < 12 * 60
+    kept = [{frame.digest for frame in model._frames.values()} for model in (forward, backward)]
+    assert kept[0] == kept[1]
+    assert MOST_FRAMES == 2000
+
+
+def test_a_file_goes_on_where_it_was(tmp_path):
+    model = taught("red", "blue")
+    full, small = tmp_path / "full.safetensors", tmp_path / "small.safetensors"
+    model.save(full)
+    model.save(small, teachable=False)
+    assert small.stat().st_size < full.stat().st_size
+    image, masks = picture(100, ("red", "blue"))
+    expected = model.predict(image)
+    for path in (full, small):
+        found = vision.InstanceSegmenter.load(path, net=colors).predict(image)
+        assert [(one.label, one.score) for one in found] == [(one.label, one.score) for one in expected]
+        assert all(np.array_equal(a.mask, b.mask) for a, b in zip(found, expected, strict=True))
+    again = vision.InstanceSegmenter.load(full, net=colors)
+    for each in (model, again):
+        each.forget(1)
+        each.observe(image, masks)
+        each.train()
+    assert_same(model, again)
+    with pytest.raises(ValueError, match="net=<callable>"):
+        gf.load(full).predict(image)
+    with pytest.raises(gf.persistence.ModelFileError, match="holds a InstanceSegmenter"):
+        vision.PixelClassifier.load(full)
+
+
+def test_a_serial_teacher_goes_on_after_a_file(tmp_path):
+    model = taught("red", protocol="serial")
+    model.save(tmp_path / "model.safetensors")
+    again = vision.InstanceSegmenter.load(tmp_path / "model.safetensors", net=colors)
+    assert_same(model.train(), again.train())
+
+
+def test_refusals(tmp_path):
+    image, masks = picture(0)
+    for change, words in (
+        ({"n_centers": (10, 10)}, "three positive"),
+        ({"penalties": (1.0, 0.0, 1.0)}, "three positive"),
+        ({"n_batches": 1}, "at least 2"),
+        ({"n_batches": 2.5}, "whole number"),
+        ({"protocol": "both"}, "protocol"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            teacher(**change).observe(image, masks)
+    model = teacher()
+    for wrong, words in (
+        ((image[:, :, 0].astype(float), masks), "uint8"),
+        ((image, {"red": masks["red"][:9]}), "bool mask"),
+        ((image, {"red": np.zeros_like(masks["red"])}), "fewer than"),
+        ((image, {"red": (5, 5, 5, 9)}), "fewer than"),
+        ((image, {"red": (500, 5, 600, 9)}), "fewer than"),
+        ((image, {"": masks["red"]}), "label"),
+        ((image, {3: masks["red"]}), "label"),
+        ((image, 7), "mapping"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            model.observe(*wrong)
+    with pytest.raises(ValueError, match="ignore must be bool"):
+        model.observe(image, masks, ignore=np.zeros((3, 3), dtype=bool))
+    assert model._frames == {}
+    assert model.classes_ == []
+    for action in (model.train, lambda: model.predict(image), lambda: model.save(tmp_path / "x")):
+        with pytest.raises(NotFittedError):
+            action()
+    model.add_class("red")
+    with pytest.raises(ValueError, match="already"):
+        model.add_class("red")
+    with pytest.raises(ValueError, match="not empty"):
+        model.add_class("")
+    model.observe(image, {})
+    with pytest.raises(NotFittedError, match="with an instance"):
+        model.train()
