@@ -42,14 +42,9 @@ T contract(T (&p)[3]) {
 }
 
 template <class T>
-size_t cell_of(T place, size_t cells) {
-    const T inside = place > 0 ? std::min(place, T(1)) : T(0);
-    return std::min(static_cast<size_t>(inside * static_cast<T>(cells)), cells - 1);
-}
-
-template <class T>
 struct Ray {
     T origin[3], direction[3], begin, end;
+    T per_cell[3];  // distance along the ray from one border of cells to the next, along each axis; signed
 };
 
 // The part of a ray inside the cube.
@@ -67,54 +62,61 @@ void clip(Ray<T>& ray) {
     }
 }
 
-// How far the ray stays in the cell of a point in [0, 1]^3.
 template <class T>
-T leaves_cell(const Ray<T>& ray, const T (&place)[3], size_t cells) {
-    T nearest = std::numeric_limits<T>::max();
-    for (int axis = 0; axis < 3; ++axis) {
-        const T speed = ray.direction[axis] / 2 * static_cast<T>(cells);
-        if (speed == 0) continue;
-        const T at = place[axis] * static_cast<T>(cells), cell = static_cast<T>(cell_of(place[axis], cells));
-        nearest = std::min(nearest, (speed > 0 ? cell + 1 - at : cell - at) / speed);
-    }
-    return std::max(nearest, T(0));
-}
-
-template <class T>
-void walk(const MarchRequest<T>& request, size_t r, Samples<T>& found) {
+Ray<T> ray_of(const MarchRequest<T>& request, size_t r) {
     Ray<T> ray;
-    for (int axis = 0; axis < 3; ++axis) {
+    for (size_t axis = 0; axis < 3; ++axis) {
         ray.origin[axis] = request.origins[3 * r + axis];
         ray.direction[axis] = request.directions[3 * r + axis];
+        ray.per_cell[axis] = 2 / (ray.direction[axis] * static_cast<T>(request.cells));
     }
     ray.begin = request.nearest[r];
     ray.end = request.farthest[r];
     if (!request.contracted) clip(ray);
-    const T jitter = request.jitter[r];
-    T length = request.step, t = ray.begin + jitter * length;
+    return ray;
+}
+
+// How many steps it takes to leave the cell of a point; `place` and `cell` count in cells.
+template <class T>
+T steps_to_leave(const Ray<T>& ray, const T (&place)[3], const size_t (&cell)[3], T length) {
+    T nearest = std::numeric_limits<T>::max();
+    for (int axis = 0; axis < 3; ++axis) {
+        if (ray.direction[axis] == 0) continue;
+        const T border = static_cast<T>(cell[axis] + (ray.direction[axis] > 0 ? 1 : 0));
+        nearest = std::min(nearest, (border - place[axis]) * ray.per_cell[axis]);
+    }
+    const T steps = std::min(nearest / length, static_cast<T>(most_steps));
+    const T whole = static_cast<T>(static_cast<std::int64_t>(steps));
+    return std::max(whole < steps ? whole + 1 : whole, T(1));
+}
+
+template <class T>
+void walk(const MarchRequest<T>& request, size_t r, Samples<T>& found) {
+    const Ray<T> ray = ray_of(request, r);
+    const size_t cells = request.cells;
+    const T half = request.contracted ? T(0.25) : T(0.5), scale = static_cast<T>(cells);
+    T length = request.step, t = ray.begin + request.jitter[r] * length;
     for (size_t steps = 0; t < ray.end && steps < most_steps; ++steps) {
-        T place[3];
+        T place[3], in_cells[3];
+        size_t cell[3];
         for (int axis = 0; axis < 3; ++axis) place[axis] = ray.origin[axis] + t * ray.direction[axis];
-        if (request.contracted) {
-            T size = 1;
-            for (T p : place) size = std::max(size, std::abs(p));
-            length = request.step * size;
-            contract(place);
+        if (request.contracted) length = request.step * contract(place);
+        for (int axis = 0; axis < 3; ++axis) {
+            place[axis] = place[axis] * half + T(0.5);
+            in_cells[axis] = place[axis] * scale;
+            const T inside = in_cells[axis] > 0 ? std::min(in_cells[axis], scale) : T(0);  // also for NaN
+            cell[axis] = std::min(static_cast<size_t>(static_cast<std::int64_t>(inside)), cells - 1);
         }
-        const T half = request.contracted ? T(4) : T(2);
-        for (T& p : place) p = p / half + T(0.5);
-        const size_t c = request.cells;
-        const size_t cell = (cell_of(place[2], c) * c + cell_of(place[1], c)) * c + cell_of(place[0], c);
-        if (request.occupied[cell]) {
+        if (request.occupied[(cell[2] * cells + cell[1]) * cells + cell[0]]) {
             found.distances.push_back(t);
             found.lengths.push_back(length);
-            found.points.insert(found.points.end(), place, place + 3);
+            for (T coordinate : place) found.points.push_back(coordinate);
             if (request.times) found.points.push_back(request.times[r]);
             t += length;
         } else if (request.contracted) {
             t += length;
         } else {  // to the first sample behind the cell
-            t += length * std::max(T(1), std::ceil(leaves_cell(ray, place, c) / length));
+            t += length * steps_to_leave(ray, in_cells, cell, length);
         }
     }
 }

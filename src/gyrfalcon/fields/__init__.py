@@ -1,7 +1,9 @@
 """K-planes: radiance fields that train on the processor of a laptop."""
 
 from .kplanes import KPlanes, load
+from .plane_features import PlaneFeatures
 from .rays import Rays
+from .readers import read_scene
 from .scenes import Scene, moving_spheres
 from .stage import Stage
 from .training import Record
@@ -10,6 +12,7 @@ from .warps import contract, normalized_device_rays, uncontract
 
 __all__ = [
     "KPlanes",
+    "PlaneFeatures",
     "Rays",
     "Record",
     "Scene",
@@ -18,6 +21,7 @@ __all__ = [
     "load",
     "moving_spheres",
     "normalized_device_rays",
+    "read_scene",
     "uncontract",
     "view",
 ]

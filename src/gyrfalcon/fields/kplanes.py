@@ -220,9 +220,7 @@ class KPlanes(Savable, BaseEstimator):  # type: ignore[misc]
         self._field, self.record_ = field, record
         self._cameras = files.Cameras.of(rays)
         self._code: Tensor | None = None
-        self.n_parameters_ = (
-            len(field.planes) + len(field.numbers) + (0 if field.codes is None else field.codes.numel())
-        )
+        self.n_parameters_ = field.size
 
     @one_thread_each
     def render(
@@ -400,10 +398,7 @@ class KPlanes(Savable, BaseEstimator):  # type: ignore[misc]
 
     def _set_state(self, values: dict[str, Any], arrays: dict[str, Array]) -> None:
         self._field, self._cameras, self.record_, self._code = files.unpack(self, values, arrays)
-        field = self._field
-        self.n_parameters_ = (
-            len(field.planes) + len(field.numbers) + (0 if field.codes is None else field.codes.numel())
-        )
+        self.n_parameters_ = self._field.size
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_field")

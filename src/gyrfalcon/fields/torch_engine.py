@@ -84,8 +84,9 @@ def gather(samples: Samples, outputs: Tensor, shift: float, background: Tensor |
 class TorchEngine:
     """The operations of `Engine` with PyTorch."""
 
+    @torch.no_grad()
     def features(self, layout: Layout, parameters: Tensor, points: Tensor) -> Tensor:
-        return plane_features(layout, parameters.detach(), points.detach())
+        return plane_features(layout, parameters, points)
 
     def features_backward(
         self,
@@ -103,6 +104,7 @@ class TorchEngine:
         in_parameters += found[0]
         return found[1] if in_points else None
 
+    @torch.no_grad()
     def decode(
         self,
         layout: Layout,
@@ -116,7 +118,7 @@ class TorchEngine:
         shift: float = 0.0,
     ) -> tuple[Tensor, Tensor]:
         counts = offsets.diff()  # rays are followed to their ends: nothing is saved by stopping
-        return self._outputs(layout, parameters.detach(), points, counts, basis, density_basis), counts
+        return self._outputs(layout, parameters, points, counts, basis, density_basis), counts
 
     def decode_backward(
         self,
@@ -150,6 +152,7 @@ class TorchEngine:
             return density
         return torch.cat([density, (basis.repeat_interleave(counts, 0) * features[:, None]).sum(2)], 1)
 
+    @torch.no_grad()
     def update(self, layout: Layout, state: AdamState, slopes: Tensor, rate: float) -> None:
         gradient = state.gradient
         of_planes = zip(layout.views(gradient), layout.views(state.parameters), slopes.tolist(), strict=True)
@@ -185,9 +188,9 @@ class TorchEngine:
             chosen = torch.cat([chosen, times[:, None]], 1)
         return Samples(offsets, distances[kept], lengths[kept], chosen)
 
+    @torch.no_grad()
     def composite(self, samples: Samples, outputs: Tensor, shift: float, background: Tensor | None) -> Gathered:
-        with torch.no_grad():
-            return gather(samples, outputs, shift, background)
+        return gather(samples, outputs, shift, background)
 
     def composite_backward(
         self,
