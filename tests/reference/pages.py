@@ -7,10 +7,13 @@ from pathlib import Path
 from time import sleep
 
 import numpy as np
+import torch
 from scipy import ndimage
+from torch.nn import functional
 
 from gyrfalcon.fields.page import Studio
 from gyrfalcon.fields.stage import Stage
+from gyrfalcon.vision import InstanceSegmenter
 
 
 class Bench:
@@ -117,6 +120,20 @@ class ColorTeacher:
 def color_teacher(path="", gate=""):
     """A teacher and whether it is trained, from a file if there is one."""
     return (ColorTeacher.load(path), True) if path else (ColorTeacher(gate), False)
+
+
+def colors_of(image):
+    """An extractor that needs no weights: smoothed colors, whether there is much of each, and a map twice as coarse."""
+    pixels = torch.from_numpy(np.ascontiguousarray(image)).permute(2, 0, 1)[None].float() / 255
+    fine, coarse = (functional.avg_pool2d(pixels, side)[0] for side in (8, 16))
+    return {8: torch.cat([fine, fine**2, 1 - fine]), 16: torch.cat([coarse, coarse**2])}
+
+
+def segmenter(path=""):
+    """The real teacher, on colors alone, and whether it is trained."""
+    if path:
+        return InstanceSegmenter.load(path, colors_of), True
+    return InstanceSegmenter(colors_of, n_centers=(200, 200, 200), n_batches=2), False
 
 
 COLORS = {"ball": (230, 120, 30), "brick": (40, 90, 210)}

@@ -12,7 +12,7 @@ from PIL import Image
 
 from gyrfalcon.vision.page import serve_from
 from reference.browser import BROWSER, chromium, wait
-from reference.pages import COLORS, color_teacher, scene, write_y4m
+from reference.pages import COLORS, color_teacher, scene, segmenter, write_y4m
 
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium to teach in")
 
@@ -164,6 +164,44 @@ def test_a_saved_model_finds_at_once(browser, tmp_path):
         finds(tab, 2)
         assert min(later_overlaps(tab, "ball", ORANGE, 2) + later_overlaps(tab, "brick", BLUE, 2)) > 0.85
         assert tab.complaints == []
+
+
+def test_the_real_teacher_learns_and_its_file_is_taught_further(browser, tmp_path):
+    """`InstanceSegmenter` on colors alone: boxes in three pictures, then a second class, undo, and a new server."""
+    path = tmp_path / "ball.safetensors"
+    with serve_from(segmenter, out=path).background() as server, browser() as tab:
+        tab.look_like(1280, 800)
+        tab.open(server.url)
+        ready(tab)
+        new_class(tab, "ball")
+        for count in (1, 2, 3):
+            draw_box(tab, "ball")
+            tab.key("Enter")
+            taught(tab, count)
+            time.sleep(0.6)  # the ball goes elsewhere
+        tab.until("document.querySelectorAll('#found li').length >= 1")
+        ball = later_overlaps(tab, "ball", ORANGE)
+        assert np.mean(ball) > 0.6, ball
+        new_class(tab, "brick")
+        for count in (4, 5):
+            draw_box(tab, "brick")
+            tab.key("Enter")
+            taught(tab, count)
+            time.sleep(0.6)
+        tab.until("document.querySelector('#found').textContent.includes('brick')")
+        tab.key("z", control=True)
+        tab.key("z", control=True)
+        taught(tab, 3)
+        tab.until("!document.querySelector('#found').textContent.includes('brick')")
+        tab.key("s")
+        wait(path.exists)
+        assert tab.complaints == []
+    make = functools.partial(segmenter, str(path))
+    with serve_from(make, out=tmp_path / "more.safetensors").background() as server, browser() as tab:
+        tab.open(server.url)
+        tab.until("document.querySelector('#found').textContent.includes('ball')")
+        again = later_overlaps(tab, "ball", ORANGE)
+        assert np.mean(again) > 0.6, again
 
 
 def test_brush_eraser_keys_and_steps_back(lesson):

@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from ..clips import LARGEST_PICTURE, PICTURES
 from .protocols import Frames
 
 Array = np.ndarray[Any, Any]
 
 LONGEST_SIDE = 960  # pixels of a frame that is shown and taught
-PICTURES = (".jpg", ".jpeg", ".png", ".bmp", ".webp")
-MOST_PIXELS = 1 << 26  # of a picture in a folder, before it is made smaller
 
 
 def open_source(source: str | Path) -> Frames | None:
@@ -45,7 +44,7 @@ class Folder:
         from PIL import Image, ImageOps
 
         with Image.open(self._files[index]) as image:
-            if image.width * image.height > MOST_PIXELS:
+            if image.width * image.height > LARGEST_PICTURE:
                 raise ValueError(f"{self._files[index]} has {image.width} × {image.height} pixels: make it smaller")
             upright = ImageOps.exif_transpose(image).convert("RGB")
         upright.thumbnail((LONGEST_SIDE, LONGEST_SIDE))

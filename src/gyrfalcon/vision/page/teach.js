@@ -10,7 +10,7 @@ connect({
     view.frames = said.frames;
     view.waiting = null;
     status("good", said.frames ? "clip" : "camera");
-    $("out").textContent = `Saved as ${said.out}, on the computer that runs Gyrfalcon.`;
+    $("out").textContent = `Written to ${said.out}, on the computer that runs Gyrfalcon.`;
     $("clip").hidden = !said.frames;
     if (said.frames) { $("seek").max = said.frames - 1; lookAgain(); } else openCamera();
   },
