@@ -35,6 +35,7 @@ def command(
     """
     from gyrfalcon.fields.page import serve_from
 
+    wanted = settings(host, port, certificate, key)
     if not model.is_file():
         raise ValueError(f"{model}: there is no such file")
-    run(serve_from(model, size=size, settings=settings(host, port, certificate, key)), "View", browser)
+    run(serve_from(model, size=size, settings=wanted), "View", browser)
