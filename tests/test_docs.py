@@ -58,8 +58,9 @@ UNRUN_CODE = ("SLURMCluster", "KubeCluster")
 PEERS = ("falkon", "gpytorch")
 PIECES = ("CONTRIBUTING.md", "docs/extending.md", "docs/changelog.md")
 # These build, install or compute for minutes: that they exist is all that is checked here. The first two are what the
-# suite itself is run by, and benchmarks have sizes of their own; `--quick` is for trying one.
-UNRUN_COMMANDS = ("make", "pip install", "python -m benchmarks")
+# suite itself is run by, and benchmarks have sizes of their own; `--quick` is for trying one. Pages are served until
+# Ctrl-C; tests/cli/test_pages.py does that.
+UNRUN_COMMANDS = ("make", "pip install", "python -m benchmarks", "gyrfalcon teach", "gyrfalcon view")
 
 
 def blocks(page, *languages):
@@ -82,7 +83,8 @@ def test_what_is_shown_runs(page, tmp_path, monkeypatch):
     for language, body in blocks(page, "python", "console"):
         if language == "console":
             for line in re.findall(r"^\$ gyrfalcon (.*)$", body, re.MULTILINE):
-                _run(line)
+                if not f"gyrfalcon {line}".startswith(UNRUN_COMMANDS):
+                    _run(line)
         elif not any(name in body for name in UNRUN_CODE) and not any(
             body.lstrip().startswith(f"import {peer}") and find_spec(peer) is None for peer in PEERS
         ):
