@@ -3,7 +3,8 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 SANITIZED := build/sanitized
 TESTS_OF_NATIVE := $(addprefix tests/matrix/test_,conformance.py engines_agree.py gradients.py native_door.py \
-	native_gradients.py native_sgd.py native_waves.py precision.py threads.py)
+	native_gradients.py native_sgd.py native_waves.py precision.py threads.py) \
+	tests/fields/test_engines.py tests/fields/test_native_fields_door.py
 
 .PHONY: demo test machines bench lint docs sanitize clean
 

@@ -14,6 +14,7 @@ from . import (
     defaults,
     demo,
     feature_learning,
+    fields,
     gaussian_processes,
     gradient,
     gram,
@@ -95,6 +96,8 @@ def main() -> None:
             planning.run(arguments.quick, arguments.rows, arguments.cache)
         case "dask":
             dask_cluster.run(arguments.rows)
+        case "fields":
+            fields.run(arguments.quick)
         case "features":
             feature_learning.run(arguments.quick)
         case "solvers":
@@ -194,6 +197,7 @@ def _parser() -> argparse.ArgumentParser:
         "vision", parents=[quick], help=f"instances, pixels and a video, beside heads trained by gradients; {data}"
     )
     seeing.add_argument("part", nargs="?", choices=[*vision.PARTS, "all"], default="all", help="(default: %(default)s)")
+    commands.add_parser("fields", parents=[quick], help=f"radiance fields: quality, rays a second, ablations; {data}")
     commands.add_parser("features", parents=[quick], help="length scales and input maps learned among noise")
     trips = argparse.ArgumentParser(add_help=False)
     trips.add_argument(

@@ -28,7 +28,8 @@ def engine(request):
 
 
 def layout_of(dim, features, *, product=True):
-    return Layout(tuple(tuple(n + axis for axis in range(dim)) for n in (3, 6)), features, product)
+    sizes = tuple(tuple(n + axis for axis in range(dim)) for n in (3, 6))
+    return Layout(sizes, features, product, timed=dim == 4)
 
 
 def problem(dim, features, dtype, *, product=True, count=40):
@@ -253,7 +254,7 @@ def test_distortion_equals_a_double_sum_and_its_derivatives_autograd(engine):
 
 
 def test_penalties_equal_plain_loops():
-    layout = Layout(((3, 4, 5, 6), (5, 4, 3, 6)), 2)
+    layout = Layout(((3, 4, 5, 6), (5, 4, 3, 6)), 2, timed=True)
     planes = torch.rand(layout.parameters, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     views = [(layout.is_time(plane), view.numpy()) for plane, view in layout.views(planes)]
     timed = [view for is_time, view in views if is_time]
@@ -265,7 +266,7 @@ def test_penalties_equal_plain_loops():
 @pytest.mark.parametrize("times", [2, 3, 4, 40, 67])
 def test_a_pass_over_the_parameters_is_adam_on_loss_and_penalties(engine, times):
     """Bands of rows must not see each other's new values, so there are more rows than a band has."""
-    layout = Layout(((4, 37, 5, times),), 3)
+    layout = Layout(((4, 37, 5, times),), 3, timed=True)
     generator = torch.Generator().manual_seed(0)
     start = 0.5 + torch.rand(layout.parameters, generator=generator, dtype=torch.float64)
     loss = torch.randn(3, layout.parameters, generator=generator, dtype=torch.float64)

@@ -14,6 +14,7 @@ from . import (
     doctor,
     dynamics,
     evaluate,
+    field,
     fit,
     info,
     plan,
@@ -38,7 +39,7 @@ app = typer.Typer(
 )
 
 TABLES = (fit, predict, evaluate, report, update, tune, dynamics)
-PICTURES = (teach, segment, view)
+PICTURES = (teach, segment, field, view)
 for module in (*TABLES, *PICTURES, info, plan, bench, doctor, demo):
     app.command(epilog=module.EXAMPLES)(guarded(module.command))
 

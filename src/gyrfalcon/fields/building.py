@@ -81,7 +81,7 @@ def layout_of(model: KPlanes) -> Layout:
     """The planes that the parameters ask for."""
     time = () if model.times is None else (int(model.times),)
     sizes = tuple((int(r),) * 3 + time for r in model.resolutions)
-    return Layout(sizes, int(model.features), model.combine == "product")
+    return Layout(sizes, int(model.features), model.combine == "product", model.times is not None)
 
 
 def new_sampler(model: KPlanes, space: Space, generator: torch.Generator, device: torch.device) -> Sampler:

@@ -134,7 +134,10 @@ class ExplicitDecoder:
             in_basis, in_density = engine.decode_backward(
                 layout, planes, samples.points, samples.offsets, counts, basis, density, slope, in_planes
             )
-            torch.autograd.backward([basis, density], [in_basis, in_density])
+            assert in_basis is not None
+            torch.autograd.backward(basis, in_basis)
+            if density.requires_grad:
+                torch.autograd.backward(density, in_density)
 
         return outputs, backward
 

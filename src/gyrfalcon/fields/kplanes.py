@@ -276,7 +276,7 @@ class KPlanes(Savable, BaseEstimator):  # type: ignore[misc]
         return self.render(pose, shape, time=time)[1]
 
     def _time(self, time: float | None) -> float | None:
-        if self._field.layout.axes == 3:
+        if not self._field.layout.timed:
             if time is not None:
                 raise ValueError(f"time={time!r}: this field does not move: leave it out")
             return None
@@ -381,7 +381,7 @@ class KPlanes(Savable, BaseEstimator):  # type: ignore[misc]
             poses = turn_around(center, self._cameras.pose.numpy(), frames, self._cameras.up.numpy())
         views = list(poses)
         low, high = self._cameras.time_range
-        moves = self._field.layout.axes == 4
+        moves = self._field.layout.timed
         times = np.linspace(low, high, len(views)) if moves else [None] * len(views)
         size = self._cameras.shape if shape is None else shape
         write_video(path, (self.render(pose, size, time=time)[0] for pose, time in zip(views, times, strict=True)), fps)

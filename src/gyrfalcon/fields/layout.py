@@ -41,11 +41,14 @@ class Layout:
         Of each plane.
     multiplies : bool
         Whether the planes of a scale are multiplied or added.
+    timed : bool
+        Whether the last axis is the time.
     """
 
     sizes: tuple[tuple[int, ...], ...]
     features: int
     multiplies: bool = True
+    timed: bool = False
 
     @property
     def axes(self) -> int:
@@ -83,8 +86,8 @@ class Layout:
             yield plane, parameters[plane.offset : plane.offset + size].view(plane.shape)
 
     def is_time(self, plane: Plane) -> bool:
-        """Whether a plane of a scene in space and time has the time as an axis."""
-        return plane.second == 3
+        """Whether the time is an axis of a plane."""
+        return self.timed and plane.second == self.axes - 1
 
     def start(self, generator: torch.Generator, dtype: torch.dtype) -> Tensor:
         """Parameters to begin with: the planes of space uniform, those of time one."""
@@ -113,7 +116,7 @@ class PenaltyWeights:
 
 
 def penalties(layout: Layout, parameters: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Total variation, bends in time and mean distance to one of the planes of time.
+    """Total variation, bends in time and mean distances to one of the planes of time.
 
     With C planes of n₁ × n₂ nodes each,
 
@@ -121,10 +124,10 @@ def penalties(layout: Layout, parameters: Tensor) -> tuple[Tensor, Tensor, Tenso
 
     where planes of time count along space only,
 
-        smooth = 1/C Σ_c 1/(n₁n₂) Σ_it ‖P(i, t-1) - 2 P(i, t) + P(i, t+1)‖², and sep = 1/C Σ_c 1/(n₁n₂M) ‖1 - P‖₁
+        smooth = 1/C Σ_c 1/(n₁n₂) Σ_it ‖P(i, t-1) - 2 P(i, t) + P(i, t+1)‖², and sep = Σ_c 1/(n₁n₂M) ‖1 - P‖₁
 
-    over the planes of time. The last is a mean where the formula of the papers has a sum, so that its weight does not
-    depend on the resolution.
+    over the planes of time. The last divides the norms of the papers by the number of entries, as their public code
+    does, so that its weight does not depend on the resolution.
     """
     count = len(layout.planes)
     timed = max(1, sum(layout.is_time(plane) for plane in layout.planes))
@@ -134,7 +137,7 @@ def penalties(layout: Layout, parameters: Tensor) -> tuple[Tensor, Tensor, Tenso
         variation = variation + view.diff(dim=1).square().sum() / (count * nodes)
         if layout.is_time(plane):
             bends = bends + view.diff(n=2, dim=0).square().sum() / (timed * nodes)
-            ones = ones + (1 - view).abs().mean() / timed
+            ones = ones + (1 - view).abs().mean()
         else:
             variation = variation + view.diff(dim=0).square().sum() / (count * nodes)
     return variation, bends, ones
@@ -150,7 +153,7 @@ def penalty_slopes(layout: Layout, weights: PenaltyWeights) -> Tensor:
         along = 2 * weights.variation / (count * nodes)
         if layout.is_time(plane):
             bends = 2 * weights.smoothness / (timed * nodes)
-            rows.append((along, 0.0, bends, weights.transients / (timed * nodes * layout.features)))
+            rows.append((along, 0.0, bends, weights.transients / (nodes * layout.features)))
         else:
             rows.append((along, along, 0.0, 0.0))
     return torch.tensor(rows, dtype=torch.float64)

@@ -17,7 +17,7 @@ from .engine import AdamState, Engine, engine_for
 from .layout import Layout, PenaltyWeights, penalty_slopes
 
 RATE, LAST_RATE = 0.05, 0.01  # of Adam, and the share that is left at the end
-BATCH = 1024
+BATCH = 256
 
 
 class _Interpolation(torch.autograd.Function):

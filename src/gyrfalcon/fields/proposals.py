@@ -66,7 +66,8 @@ class ProposalSampler:
     ) -> ProposalSampler:
         stages = []
         for resolution in RESOLUTIONS:
-            layout = Layout(((resolution,) * 3 + (() if times is None else (times,)),), FEATURES)
+            sizes = (resolution,) * 3 + (() if times is None else (times,))
+            layout = Layout((sizes,), FEATURES, timed=times is not None)
             planes = layout.start(generator, torch.float32).to(device)
             basis = torch.randn(FEATURES, generator=generator).to(device) / FEATURES**0.5
             slopes = penalty_slopes(layout, PenaltyWeights(variation))

@@ -38,7 +38,7 @@ class OccupancySampler:
         """Look at the cells again, now and then."""
         self.trained += 1
         if self.trained % EVERY == 0:
-            self.occupancy.update(field.density, self.step, generator, timed=field.layout.axes == 4)
+            self.occupancy.update(field.density, self.step, generator, timed=field.layout.timed)
 
     def without_time(self) -> OccupancySampler:
         """That of a field without its planes of time: cells are occupied as before."""

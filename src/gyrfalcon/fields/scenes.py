@@ -19,7 +19,15 @@ MOVING = (((0.0, 0.0, 0.35), 0.18, (0.95, 0.75, 0.2)), ((0.0, 0.0, -0.28), 0.16,
 
 @dataclass(frozen=True)
 class Scene:
-    """Pictures of a known scene: images and depths of each view, cameras, and times or None."""
+    """Pictures of a known scene: images and depths of each view, cameras, and times or None.
+
+    Examples
+    --------
+    >>> from gyrfalcon import fields
+    >>> scene = fields.moving_spheres(views=2, size=8, moving=False)
+    >>> isinstance(scene, fields.Scene), scene.times
+    (True, None)
+    """
 
     images: Array
     depths: Array

@@ -16,7 +16,7 @@ from .engine import AdamState
 from .field import Field
 from .layout import PenaltyWeights, penalty_slopes
 
-PLANE_RATE, DECODER_RATE = 0.02, 0.01  # of Adam, when the warm-up ends
+PLANE_RATE, DECODER_RATE = 0.04, 0.01  # of Adam, when the warm-up ends
 LAST_RATE = 0.05  # share of the rates that is left at the end
 WARM_UP = 50  # steps
 SAMPLES_PER_STEP, MOST_RAYS, LEAST_RAYS = 1 << 16, 4096, 128
