@@ -44,13 +44,11 @@ def clip() -> tuple[list[np.ndarray], list[dict[str, np.ndarray]]]:
         for mask, paint, (across, down) in zip((disk, brick), paints, moves, strict=True):
             picture[mask] = np.roll(paint, (round(down), round(across)), (0, 1))[mask]
         pictures.append(picture)
-        masks.append({"mug": disk, "box": brick})
+        masks.append({"disk": disk, "brick": brick})
     return pictures, masks
 
 
-def teach(
-    tab: Tab, name: str, count: int, total: int, pictures: list[np.ndarray], masks: list[dict[str, np.ndarray]]
-) -> None:
+def teach(tab: Tab, name: str, total: int, pictures: list[np.ndarray], masks: list[dict[str, np.ndarray]]) -> None:
     """Drag a box around an object in the picture that is shown, and teach it."""
     tab.key(" ")
     shown = tab.pictures("#picture")[0][::8, ::8, :3].astype(float)
@@ -58,8 +56,6 @@ def teach(
     rows, columns = (np.flatnonzero(masks[place][name].any(axis)) for axis in (1, 0))
     first, last = (columns[0] / WIDTH, rows[0] / HEIGHT), ((columns[-1] + 1) / WIDTH, (rows[-1] + 1) / HEIGHT)
     tab.drag("#overlay", [first, (0.5, 0.5), last])
-    if count == 0 and name == "box":
-        save(tab, "teaching-mark")
     tab.key("Enter")
     tab.until(f"parseInt(document.getElementById('taught').textContent.replace('one', '1')) === {total}")
     tab.until("document.getElementById('model').textContent === 'ready'")
@@ -76,7 +72,7 @@ def main() -> None:
         write_y4m(f"{folder}/clip.y4m", pictures, rate=4)
         make = functools.partial(make_segmenter, None, "tiny-vit", 320)
         with (
-            serve_from(make, out="mug.safetensors").background() as server,
+            serve_from(make, out="taught.safetensors").background() as server,
             chromium(f"{folder}/profile", f"--use-file-for-fake-video-capture={folder}/clip.y4m") as open_tab,
             open_tab() as tab,
         ):
@@ -84,20 +80,21 @@ def main() -> None:
             tab.open(server.url)
             tab.until("document.getElementById('empty').hidden")
             total = 0
-            for name in ("mug", "box"):
+            for name in ("disk", "brick"):
                 tab.key("n")
                 tab.type(name)
                 tab.key("Enter")
                 tab.until(f"document.getElementById('classes').textContent.includes('{name}')")
-                for count in range(3):
+                for _ in range(3):
                     total += 1
-                    teach(tab, name, count, total, pictures, masks)
+                    teach(tab, name, total, pictures, masks)
             tab.until("new Set([...document.querySelectorAll('#found .name')].map(e => e.textContent)).size === 2")
             tab.run("document.activeElement.blur()")
             save(tab, "teaching")
-        spheres = fields.moving_spheres(views=60, size=100)
+        spheres = fields.moving_spheres(views=30, size=80, frames=10)
         rays = fields.Rays.from_poses(spheres.images, spheres.poses, spheres.focal, times=spheres.times)
-        fields.KPlanes((64, 128), times=20, random_state=0).fit(rays, steps=1500).save(f"{folder}/scene.safetensors")
+        model = fields.KPlanes((64, 128), times=10, time_smoothness=1e-2, random_state=0).fit(rays, steps=1500)
+        model.save(f"{folder}/scene.safetensors")
         with (
             serve_view(f"{folder}/scene.safetensors").background() as server,
             chromium(f"{folder}/viewer") as open_tab,

@@ -23,6 +23,15 @@ class Stage:
         The first and the last time of a field that moves.
     appearances : int
         How many appearances there are to choose from.
+
+    Examples
+    --------
+    >>> from gyrfalcon import fields
+    >>> scene = fields.moving_spheres(views=4, size=8, moving=False)
+    >>> rays = fields.Rays.from_poses(scene.images, scene.poses, scene.focal)
+    >>> stage = fields.KPlanes(resolutions=(8,), features=8, random_state=0).fit(rays, steps=1).stage()
+    >>> stage.shape, stage.times, stage.appearances
+    ((8, 8), None, 0)
     """
 
     pose: list[list[float]]
