@@ -60,8 +60,12 @@ PEERS = ("falkon", "gpytorch")
 PIECES = ("CONTRIBUTING.md", "docs/extending.md", "docs/changelog.md")
 # These build, install or compute for minutes: that they exist is all that is checked here. The first two are what the
 # suite itself is run by, and benchmarks have sizes of their own; `--quick` is for trying one. `segment` needs weights
-# that are downloaded; tests/vision/test_clips.py runs it without them.
-UNRUN_COMMANDS = ("make", "pip install", "python -m benchmarks", "gyrfalcon segment")
+# that are downloaded; tests/vision/test_clips.py runs it without them. Pages are served until Ctrl-C;
+# tests/cli/test_pages.py does that.
+UNRUN_COMMANDS = (
+    *("make", "pip install", "python -m benchmarks"),
+    *("gyrfalcon segment", "gyrfalcon teach", "gyrfalcon view"),
+)
 
 
 def blocks(page, *languages):

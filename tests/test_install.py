@@ -31,4 +31,6 @@ def test_a_broken_compiler_gives_a_wheel_without_the_core(tmp_path):
     assert wheel.name.endswith("py3-none-any.whl")
     names = zipfile.ZipFile(wheel).namelist()
     assert {"gyrfalcon/matrix/kernel_matrix.py", "gyrfalcon/command.py"} <= set(names)
+    pages = {"pages/assets/base.js", "vision/page/teach.html", "vision/page/marks.js", "fields/page/view.html"}
+    assert {f"gyrfalcon/{name}" for name in pages} <= set(names)
     assert not any("_native" in name for name in names)

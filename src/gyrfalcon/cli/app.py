@@ -22,8 +22,10 @@ from . import (
     predict,
     report,
     segment,
+    teach,
     tune,
     update,
+    view,
 )
 from .session import guarded
 
@@ -37,23 +39,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for module in (
-    fit,
-    predict,
-    evaluate,
-    report,
-    update,
-    tune,
-    dynamics,
-    forecast,
-    segment,
-    field,
-    info,
-    plan,
-    bench,
-    doctor,
-    demo,
-):
+TABLES = (fit, predict, evaluate, report, update, tune, dynamics, forecast)
+PICTURES = (teach, segment, field, view)
+for module in (*TABLES, *PICTURES, info, plan, bench, doctor, demo):
     app.command(epilog=module.EXAMPLES)(guarded(module.command))
 
 

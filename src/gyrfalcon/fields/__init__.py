@@ -5,7 +5,9 @@ from .plane_features import PlaneFeatures
 from .rays import Rays
 from .readers import read_scene
 from .scenes import Scene, moving_spheres
+from .stage import Stage
 from .training import Record
+from .viewing import view
 from .warps import contract, normalized_device_rays, uncontract
 
 __all__ = [
@@ -14,10 +16,12 @@ __all__ = [
     "Rays",
     "Record",
     "Scene",
+    "Stage",
     "contract",
     "load",
     "moving_spheres",
     "normalized_device_rays",
     "read_scene",
     "uncontract",
+    "view",
 ]

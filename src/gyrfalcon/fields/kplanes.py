@@ -32,6 +32,7 @@ from .draws import Draws
 from .field import Field
 from .layout import PenaltyWeights
 from .rays import Rays
+from .stage import Stage
 from .training import Goals, Record, Trainer
 from .video import write_video
 from .views import picture, turn_around
@@ -251,6 +252,24 @@ class KPlanes(Savable, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"shape={shape!r} must be a positive height and width")
         intrinsics = self._cameras.intrinsics_for(size)
         return picture(self._field, matrix, intrinsics, size, self._time(time), self._appearance(appearance))
+
+    def stage(self) -> Stage:
+        """Where the training pictures stood and what can be chosen, for a viewer."""
+        check_is_fitted(self)
+        cameras, space, codes = self._cameras, self._field.space, self._field.codes
+        pose = cameras.pose.numpy()
+        center = np.asarray(space.center)
+        if space.kind == "ndc":  # a point ahead of cameras that all look one way
+            center = pose[:3, 3] - 2 * space.near * pose[:3, 2]
+        moves = self._field.layout.axes == 4
+        return Stage(
+            pose.tolist(),
+            center.tolist(),
+            cameras.up.tolist(),
+            cameras.shape,
+            cameras.time_range if moves else None,
+            0 if codes is None else len(codes),
+        )
 
     def depth(self, pose: Any, shape: tuple[int, int] | None = None, *, time: float | None = None) -> Array:
         """Mean distances from the camera of what is seen, for each pixel; see `render`."""

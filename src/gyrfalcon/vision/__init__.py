@@ -8,6 +8,7 @@ from .metrics import AveragePrecision, average_precision
 from .pixels import PixelClassifier
 from .scenes import scene
 from .segmenter import Found, InstanceSegmenter
+from .teaching import serve
 
 __all__ = [
     "AveragePrecision",
@@ -31,5 +32,6 @@ __all__ = [
     "read_frames",
     "read_numbered",
     "scene",
+    "serve",
     "write_coco",
 ]
