@@ -8,11 +8,9 @@ from typing import Any
 from rich.console import Console
 
 import gyrfalcon as gf
-from gyrfalcon.matrix.plan import readable
 
 from .options import Json, Model
 from .session import listing, tell
-from .summary import length_scales, parts, summary
 
 EXAMPLES = """
 Examples:
@@ -25,6 +23,8 @@ gyrfalcon info homes.safetensors --json
 
 def command(model: Model, json: Json = False) -> None:
     """Show what a model predicts, from which columns, and how it was fitted. Nothing in the file is executed."""
+    from .summary import length_scales, parts, summary
+
     loaded = gf.load(model)
     estimator, names, task, target = parts(loaded)
     facts: dict[str, Any] = {"command": "info", "file": model, "bytes": os.path.getsize(model)}
@@ -40,6 +40,8 @@ def command(model: Model, json: Json = False) -> None:
 
 
 def _show(console: Console, facts: dict[str, Any]) -> None:
+    from gyrfalcon.matrix.plan import readable
+
     model = facts["model"]
     head = {
         "file": f"{facts['file']}, {readable(facts['bytes'])}",
