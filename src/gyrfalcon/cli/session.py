@@ -18,7 +18,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from gyrfalcon.command import INTERRUPTED, INTERRUPTION
+from gyrfalcon.command import INTERRUPTED, INTERRUPTION, loading
 
 FAILED = 1
 DEBUG = "GYRFALCON_DEBUG"
@@ -30,6 +30,8 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def run(*args: Any, **kwargs: Any) -> None:
         try:
+            with loading():  # what every command needs, and help does not
+                import gyrfalcon.tables  # noqa: F401
             with _warnings_as_notes(), _log_lines():
                 command(*args, **kwargs)
         except KeyboardInterrupt:

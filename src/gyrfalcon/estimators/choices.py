@@ -6,6 +6,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from functools import partial
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from gyrfalcon.losses import Loss, ResidualLoss, Squared
 from gyrfalcon.partition import Partition
 from gyrfalcon.persistence import pack_points, unpack_points
 from gyrfalcon.progress import Bar
+from gyrfalcon.tuning import Grid, Trace
 from gyrfalcon.tuning.automatic import Learned, learn
 from gyrfalcon.tuning.journal import Journal
 from gyrfalcon.tuning.packing import pack, unpack
@@ -103,7 +105,7 @@ class Choices:
         spread = _spread(Y, mean, weights)
         if spread <= 4 * np.finfo(float).eps * max(1.0, float(np.abs(mean).max())):
             return untuned  # constant targets
-        factor = _curvature(self.loss, Y) / 2  # of the squared loss it is two
+        factor = _curvature(self.loss, Y, spread) / 2  # of the squared loss it is two
         learned = self._learn(
             kernels,
             Data(points, Y, weights, mean, spread),
@@ -114,6 +116,7 @@ class Choices:
         )
         if learned is None:
             return untuned
+        factor = _curvature(self.loss, Y, spread * _residual_share(learned.trace)) / 2
         return dataclasses.replace(
             learned, noise=given if given is not None and fixed_penalty else learned.noise * factor
         )
@@ -213,10 +216,22 @@ def _spread(Y: Array, mean: Array, weights: Array | None) -> float:
     return math.sqrt(total / count)
 
 
-def _curvature(loss: Loss, Y: Array) -> float:
+def _residual_share(trace: Trace | Grid | None) -> float:
+    """The spread of residuals, of that of the targets, as the last decision of tuning knew it."""
+    stages = trace.stages if isinstance(trace, Trace) else []
+    value = stages[-1].candidates[stages[-1].chosen].value if stages else 1.0
+    return math.sqrt(value) if 0 < value < 1 else 1.0
+
+
+def _curvature(loss: Loss, Y: Array, spread: float) -> float:
     """The second derivative of a loss where it is most: at the target, or at f = 0 if it is one of margins; that of the
-    squared loss for one that has none there.
+    squared loss for one that has none there. Of residuals with a kink, its mean if they are normal with that spread.
     """
+    if isinstance(loss, ResidualLoss) and loss.kink is not None:
+        left = float(loss.slope(torch.tensor(loss.kink - 1, dtype=torch.float64)))
+        below = (left + loss.jump) / loss.jump  # the share of residuals below the kink, where the slopes balance
+        normal = NormalDist(sigma=spread)
+        return loss.jump * normal.pdf(normal.inv_cdf(below)) if 0 < below < 1 else 2.0
     if not loss.smooth:
         return 2.0
     targets = torch.from_numpy(np.ascontiguousarray(Y[:1]))

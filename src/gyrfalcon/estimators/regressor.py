@@ -61,9 +61,10 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
         "robust" is log cosh, which grows like the absolute error; `losses.Quantile(0.9)` fits a quantile.
     solver : str or Solver
         "auto" takes the one that is expected to be fastest; `record_` says which and why. Others by name are "exact",
-        "direct", "falkon", "eigenpro", "newton", "nytro", "nu_method", "kernel_cg", "spectral_cutoff" and "sgd"; with
-        settings of their own they are values of `gyrfalcon.solvers`, such as `Falkon(tolerance=1e-5)`. The last five
-        are regularized by when they stop, on rows they hold out, and take a penalty of "auto" for none.
+        "direct", "falkon", "eigenpro", "newton", "smoothed_newton", "nytro", "nu_method", "kernel_cg",
+        "spectral_cutoff" and "sgd"; with settings of their own they are values of `gyrfalcon.solvers`, such as
+        `Falkon(tolerance=1e-5)`. The last five are regularized by when they stop, on rows they hold out, and take a
+        penalty of "auto" for none.
     fit_intercept : bool
         Whether to fit b, which is not penalized.
     early_stopping : bool or EarlyStopping

@@ -8,6 +8,7 @@ from .hinge import Hinge
 from .logistic import Logistic
 from .quantile import Quantile
 from .robust import Robust
+from .smoothed import Smoothed, has_kink, smoothed
 from .softmax import Softmax
 from .squared import Squared
 
@@ -39,6 +40,9 @@ __all__ = [
     "ResidualLoss",
     "Robust",
     "Simplex",
+    "Smoothed",
     "Softmax",
     "Squared",
+    "has_kink",
+    "smoothed",
 ]
