@@ -31,13 +31,14 @@ if TYPE_CHECKING:
         tables,
         tuning,
     )
+    from .encoding import TablePreprocessor
     from .estimators import Falkon, KernelClassifier, KernelRegressor, LogisticFalkon
     from .features import RandomFeatures
     from .matrix import KernelMatrix, Plan
     from .partition import Partition
     from .persistence import load
     from .planning import FitPlan, plan
-    from .tables import TableModel, TablePreprocessor
+    from .tables import TableModel
 
 __all__ = [
     "Falkon",
@@ -83,7 +84,7 @@ _HOMES = {
     "Plan": "matrix",
     "RandomFeatures": "features",
     "TableModel": "tables",
-    "TablePreprocessor": "tables",
+    "TablePreprocessor": "encoding",
     "load": "persistence",
     "plan": "planning",
 }
@@ -94,6 +95,7 @@ _ROOMS = {
     "data",
     "datasets",
     "dynamics",
+    "encoding",
     "estimators",
     "features",
     "forecasting",

@@ -29,7 +29,8 @@ VERSION = 1
 LARGEST_HEADER = 64 << 20
 # Rooms whose models a file may hold.
 MODEL_ROOMS = tuple(
-    f"gyrfalcon.{room}" for room in ("estimators", "features", "tables", "online", "dynamics", "forecasting")
+    f"gyrfalcon.{room}"
+    for room in ("estimators", "encoding", "features", "tables", "online", "dynamics", "forecasting")
 )
 UNFINISHED = ".part"  # how the name ends of a file that is being written
 

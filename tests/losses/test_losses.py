@@ -28,6 +28,8 @@ EXTREMES = [0.0, 1.0, -1.0, 30.0, -30.0, 49.9, -50.1, 700.0, -750.0, 1e6, -1e6]
 
 def targets(name, n, t, seed=0):
     rng = np.random.default_rng(seed)
+    if name == "multilabel_logistic":
+        return rng.choice([-1.0, 1.0], size=(n, t))
     if name not in CLASSES:
         return rng.normal(size=(n, t))
     k = t + 1 if CLASSES[name] is Simplex else t

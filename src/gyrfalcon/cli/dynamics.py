@@ -138,7 +138,7 @@ def _read(
 def _numbers(table: dict[str, Any], names: list[str]) -> Array:
     import numpy as np
 
-    from gyrfalcon.tables.columns import as_column
+    from gyrfalcon.encoding.columns import as_column
 
     columns = [as_column(name, table[name]) for name in names]
     for column in columns:

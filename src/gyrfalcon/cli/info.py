@@ -35,7 +35,9 @@ def command(model: Model, json: Json = False) -> None:
         facts["dropped"] = preprocessor.dropped_
         readings = preprocessor.readings_ | ({target: loaded.target_reading_} if loaded.target_reading_ else {})
         facts["formats"] = {name: str(reading) for name, reading in readings.items()}
-    facts["length_scales"] = length_scales(estimator.kernel_, names)
+    facts["length_scales"] = length_scales(
+        estimator.kernel_, names if estimator.encoder_ is None else estimator.kernel_feature_names
+    )
     tell(facts, json, lambda console: _show(console, facts))
 
 

@@ -12,7 +12,7 @@ def write_columns(path: Path, columns: dict[str, Any]) -> int:
     """Write named columns; returns the number of rows."""
     from gyrfalcon.data.arrow import arrow_package
     from gyrfalcon.data.atomic import replacing
-    from gyrfalcon.tables.columns import listed
+    from gyrfalcon.encoding.columns import listed
 
     pa = arrow_package()
     from pyarrow import csv, feather, parquet

@@ -138,7 +138,7 @@ def matrix(table: dict[str, Any], names: list[str], dtype: str = "float32") -> A
     """Columns of numbers as one matrix, for an estimator that was fitted to numbers only."""
     import numpy as np
 
-    from gyrfalcon.tables.columns import as_column
+    from gyrfalcon.encoding.columns import as_column
 
     if absent := [name for name in names if name not in table]:
         raise ValueError(f"the table has no column {absent[0]!r}, which the fit had")

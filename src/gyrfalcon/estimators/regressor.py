@@ -117,6 +117,8 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
     n_iter_ : int
     n_features_in_ : int
     feature_names_in_ : array of shape (d,)
+    encoder_ : TablePreprocessor or None
+        What makes features of X if the fit had missing values, categories or dates.
 
     Examples
     --------
@@ -200,6 +202,7 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
         X : array, data frame, tensor or sparse matrix of shape (n, d), or data larger than memory
             The path of a Parquet, Feather, Zarr, .npy or CSV file, a function that gives an iterator of chunks, what
             `gyrfalcon.data.open` returns, or a Dask array or frame. Rows are read in every pass; targets are kept.
+            Missing values of arrays, and missing values, categories and dates of data frames, become features.
         y : array, series or tensor of shape (n,) or (n, t)
         sample_weight : array of shape (n,), optional
             A row of weight two counts like two rows.

@@ -6,6 +6,7 @@ from .coding import Coding, OneHot, Simplex
 from .exponential import Exponential
 from .hinge import Hinge
 from .logistic import Logistic
+from .multilabel import MultilabelLogistic
 from .quantile import Quantile
 from .robust import Robust
 from .smoothed import Smoothed, has_kink, smoothed
@@ -23,6 +24,7 @@ LOSSES: dict[str, Loss] = {
         Exponential(),
         Hinge(),
         Softmax(),
+        MultilabelLogistic(),
     )
 }
 
@@ -35,6 +37,7 @@ __all__ = [
     "Logistic",
     "Loss",
     "MarginLoss",
+    "MultilabelLogistic",
     "OneHot",
     "Quantile",
     "ResidualLoss",
