@@ -111,11 +111,9 @@ def test_predictions_keep_gradients_or_say_no():
     assert both.requires_grad
 
 
-def test_several_labels_per_row_have_a_remedy():
-    several = np.stack([y > 0, y > 0.5], 1)
-    with pytest.raises(
-        ValueError, match=r"shape \(60, 2\) instead: for several labels per row, use .*MultiOutputClassifier"
-    ):
+def test_several_targets_with_classes_have_a_remedy():
+    several = np.stack([np.sign(y), np.sign(y - 0.5)], 1)
+    with pytest.raises(ValueError, match=r"y has 2 columns .* use sklearn.multioutput.MultiOutputClassifier"):
         gf.KernelClassifier().fit(X, several)
     model = MultiOutputClassifier(gf.KernelClassifier(tune=None)).fit(X, several)
     assert (model.predict(X) == several).mean() > 0.9

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json as json_text
 import operator
-import os
 import subprocess
 import sys
 import time
@@ -32,7 +31,6 @@ gyrfalcon bench --full --out product.json
 """
 SETTINGS = [(name, d) for name in ("float32", "float64") for d in (3, 30, 90)]
 CENTERS, ROUNDS = 1000, 3
-BUSY = 0.5  # programs that run, for each processor, with which a machine is not quiet
 LENGTH_SCALE, PENALTY, NOISE = 3.0, 1e-5, 0.2
 
 
@@ -69,9 +67,10 @@ def command(
 
 def warn_if_busy() -> None:
     """Say that times will be too long, if other programs use the processors."""
-    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
-    if load > BUSY * (os.cpu_count() or 1):
-        warn(f"the machine is busy, with a load of {load:.1f} on {os.cpu_count()} processors: times will be too long")
+    from gyrfalcon.planning.load import busy_words, is_busy, load_of_machine
+
+    if is_busy(load := load_of_machine()):
+        warn(f"the machine is busy, with {busy_words(load)}: times will be too long")
 
 
 def _run_full(out: Path) -> dict[str, Any]:

@@ -117,9 +117,9 @@ class Choices:
         if learned is None:
             return untuned
         factor = _curvature(self.loss, Y, spread * _residual_share(learned.trace)) / 2
-        return dataclasses.replace(
-            learned, noise=given if given is not None and fixed_penalty else learned.noise * factor
-        )
+        noise = given if given is not None and fixed_penalty else learned.noise * factor
+        trace = learned.trace.scaled(factor) if isinstance(learned.trace, Trace) else learned.trace
+        return dataclasses.replace(learned, noise=noise, trace=trace)
 
     def _learn(
         self, kernels: Sequence[Kernel], data: Data, settings: Tuning | PenaltyPath, **known: Any
