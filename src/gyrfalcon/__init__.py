@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from .matrix import KernelMatrix, Plan
     from .partition import Partition
     from .persistence import load
+    from .pipelines import save
     from .planning import FitPlan, plan
     from .tables import TableModel
 
@@ -66,6 +67,7 @@ __all__ = [
     "partition",
     "plan",
     "report",
+    "save",
     "solvers",
     "tables",
     "tuning",
@@ -87,6 +89,7 @@ _HOMES = {
     "TablePreprocessor": "encoding",
     "load": "persistence",
     "plan": "planning",
+    "save": "pipelines",
 }
 _ROOMS = {
     "arrays",
