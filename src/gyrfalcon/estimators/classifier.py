@@ -46,6 +46,7 @@ from .wrong_names import check_loss
 
 _PENALIZED = ("direct", "exact", "falkon")  # solvers whose least squares fit is the penalized one
 CLASS_LOSSES = ("squared", "logistic", "softmax", "exponential", "hinge")
+LABEL_LOSSES: dict[str, Loss] = {"squared": Squared(), "logistic": MultilabelLogistic()}
 CODINGS: dict[str, type[Coding]] = {"one-hot": OneHot, "simplex": Simplex}
 
 
@@ -110,7 +111,7 @@ n_features_in_, feature_names_in_, encoder_
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_label = True
+        tags.classifier_tags.multi_label = self._refusal_of_labels() is None
         return tags
 
     def __init__(
@@ -246,16 +247,21 @@ n_features_in_, feature_names_in_, encoder_
         return ClassTargets(loss, self.classes_, coding)
 
     def _loss_of_labels(self) -> Loss:
-        """The loss for several labels per row, for which some parameters make no sense."""
+        """The loss for several labels per row."""
         check_loss(self.loss, CLASS_LOSSES)
-        losses = {"squared": Squared(), "logistic": MultilabelLogistic()}
+        if refusal := self._refusal_of_labels():
+            raise ValueError(refusal)
+        return LABEL_LOSSES[self.loss]
+
+    def _refusal_of_labels(self) -> str | None:
+        """Why the parameters do not allow several labels per row, if they do not."""
         why = "does not go with several labels per row, which y has"
-        if self.loss not in losses:
-            raise ValueError(f"loss={self.loss!r} {why}: take 'squared' or 'logistic'")
+        if self.loss not in LABEL_LOSSES:
+            return f"loss={self.loss!r} {why}: take 'squared' or 'logistic'"
         for name, usual in (("coding", "auto"), ("class_weight", None), ("updatable", False)):
             if (value := getattr(self, name)) != usual:
-                raise ValueError(f"{name}={value!r} {why}: leave it out")
-        return losses[self.loss]
+                return f"{name}={value!r} {why}: leave it out"
+        return None
 
     def _calibrate(self, fitted: Fitted, points: AnyPoints, labels: Array, weights: Array | None) -> None:
         """Fit the map from scores to probabilities, where the fit is least squares on rows that are at hand."""

@@ -126,7 +126,8 @@ def read_labels(y: Any, *, rows: int, several: bool = False) -> Array:
     y = y.toarray() if sparse.issparse(y) else _in_numpy(y)
     if y is None:
         raise ValueError("y is missing: this estimator requires y to be passed, but the target y is None")
-    if several and np.ndim(y) == 2 and np.shape(y)[1] > 1:
+    shape: tuple[int, ...] = getattr(y, "shape", None) or (np.shape(y) if isinstance(y, list | tuple) else ())
+    if several and len(shape) == 2 and shape[1] > 1:
         return _read_indicators(y, rows)
     try:
         labels: Array = column_or_1d(y, warn=True)
