@@ -16,11 +16,11 @@ from gyrfalcon import centers as center_rules
 from gyrfalcon.arrays import AnyPoints, as_kind, torch_dtype
 from gyrfalcon.data import Source
 from gyrfalcon.kernels import Kernel
-from gyrfalcon.losses import Loss, ResidualLoss, Squared
+from gyrfalcon.losses import Loss, ResidualLoss, Squared, has_kink
 from gyrfalcon.partition import Partition
 from gyrfalcon.persistence import pack_points, unpack_points
 from gyrfalcon.progress import Bar
-from gyrfalcon.tuning import Grid, Trace
+from gyrfalcon.tuning import Trace
 from gyrfalcon.tuning.automatic import Learned, learn
 from gyrfalcon.tuning.journal import Journal
 from gyrfalcon.tuning.packing import pack, unpack
@@ -31,6 +31,7 @@ from gyrfalcon.tuning.settings import read as tuning_settings
 
 from .beginning import Beginning
 from .length_scale import resolve_kernels
+from .loss_noise import noise_of_loss
 from .trial import Trial, try_partition
 
 if TYPE_CHECKING:
@@ -116,8 +117,10 @@ class Choices:
         )
         if learned is None:
             return untuned
-        factor = _curvature(self.loss, Y, spread * _residual_share(learned.trace)) / 2
         noise = given if given is not None and fixed_penalty else learned.noise * factor
+        if has_kink(self.loss) and given is None:
+            also: dict[str, Any] = {"intercept": settings.fit_intercept, "memory_budget": self.budget}
+            noise = noise_of_loss(learned.kernel, self.data, self.loss, noise, **also)
         trace = learned.trace.scaled(factor) if isinstance(learned.trace, Trace) else learned.trace
         return dataclasses.replace(learned, noise=noise, trace=trace)
 
@@ -214,13 +217,6 @@ def _spread(Y: Array, mean: Array, weights: Array | None) -> float:
         w = np.ones(len(squares)) if weights is None else weights[rows]
         total, count = total + float(w @ squares), count + float(w.sum())
     return math.sqrt(total / count)
-
-
-def _residual_share(trace: Trace | Grid | None) -> float:
-    """The spread of residuals, of that of the targets, as the last decision of tuning knew it."""
-    stages = trace.stages if isinstance(trace, Trace) else []
-    value = stages[-1].candidates[stages[-1].chosen].value if stages else 1.0
-    return math.sqrt(value) if 0 < value < 1 else 1.0
 
 
 def _curvature(loss: Loss, Y: Array, spread: float) -> float:
