@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import gyrfalcon as gf
-from gyrfalcon.planning import calibration, cost, fit_plan
+from gyrfalcon.planning import calibration, cost, fit_plan, load
 from gyrfalcon.planning.calibration import Rates, calibrate
 from gyrfalcon.planning.law import Law
-from gyrfalcon.planning.table import duration
+from gyrfalcon.progress import duration
 
 SIZES = {"n": 2_000_000, "d": 9, "m": 800, "t": 2, "iterations": 10}
 
@@ -41,6 +41,7 @@ def _short_calibrations():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(calibration, "LONGEST", 0.2)
         patch.setattr(calibration, "PATIENCE", 0.2)
+        patch.setattr(fit_plan, "load_of_machine", lambda: 0.0)
         yield
 
 
@@ -248,3 +249,19 @@ def test_plans_say_what_they_assume():
 def test_durations_have_the_unit_that_suits_them():
     said = [duration(seconds) for seconds in (0.0021, 0.9, 1.0, 59, 119, 7200, 86400, 1e6)]
     assert said == ["2.1 ms", "900 ms", "1 s", "59 s", "2 min", "2 h", "24 h", "12 days"]
+
+
+@pytest.mark.usefixtures("given_rates")
+def test_a_busy_machine_is_told_and_widens_the_interval(monkeypatch):
+    monkeypatch.setattr(load.os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(load.torch, "get_num_threads", lambda: 2)
+    quiet = gf.plan(**SIZES)
+    monkeypatch.setattr(fit_plan, "load_of_machine", lambda: 6.0)
+    busy = gf.plan(**SIZES)
+    assert "busy" not in str(quiet)
+    assert "the machine is busy, with a load of 6.0 on 2 processors" in str(busy)
+    assert busy.total == quiet.total
+    assert busy.interval == pytest.approx((quiet.interval[0], 4 * quiet.interval[1]))
+    for plan in (quiet, busy):
+        parts = [part for name, part in plan.seconds.items() if name != "total"]
+        assert np.sum(parts, axis=0) == pytest.approx(plan.seconds["total"])

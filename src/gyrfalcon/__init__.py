@@ -33,13 +33,15 @@ if TYPE_CHECKING:
         tuning,
         vision,
     )
+    from .encoding import TablePreprocessor
     from .estimators import Falkon, KernelClassifier, KernelRegressor, LogisticFalkon
     from .features import RandomFeatures
     from .matrix import KernelMatrix, Plan
     from .partition import Partition
     from .persistence import load
+    from .pipelines import save
     from .planning import FitPlan, plan
-    from .tables import TableModel, TablePreprocessor
+    from .tables import TableModel
 
 __all__ = [
     "Falkon",
@@ -68,6 +70,7 @@ __all__ = [
     "partition",
     "plan",
     "report",
+    "save",
     "solvers",
     "tables",
     "tuning",
@@ -87,9 +90,10 @@ _HOMES = {
     "Plan": "matrix",
     "RandomFeatures": "features",
     "TableModel": "tables",
-    "TablePreprocessor": "tables",
+    "TablePreprocessor": "encoding",
     "load": "persistence",
     "plan": "planning",
+    "save": "pipelines",
 }
 _ROOMS = {
     "arrays",
@@ -98,6 +102,7 @@ _ROOMS = {
     "data",
     "datasets",
     "dynamics",
+    "encoding",
     "estimators",
     "features",
     "fields",

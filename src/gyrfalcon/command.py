@@ -1,8 +1,10 @@
-"""What the `gyrfalcon` command runs first: it loads the commands, which takes a moment, and can be interrupted."""
+"""What the `gyrfalcon` command runs first: it loads the commands, and can be interrupted meanwhile."""
 
 import os
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from .version import __version__
@@ -12,24 +14,35 @@ INTERRUPTION = "interrupted, no file was left unfinished"
 
 
 def main() -> None:
-    """The command, and `python -m gyrfalcon`. Until it is loaded, an interrupt ends it at once, in one line."""
+    """The command, and `python -m gyrfalcon`. While it loads, an interrupt ends it at once, in one line."""
     if sys.argv[1:] in (["--version"], ["-V"]):
         print(f"gyrfalcon {__version__}")
         return
-    usual = signal.getsignal(signal.SIGINT)
-    if callable(usual):  # not where a shell has it ignored
-        signal.signal(signal.SIGINT, _leave)
     try:
-        from .cli.app import app
+        with loading():
+            from .cli.app import app
     except ModuleNotFoundError as error:
         if error.name not in ("typer", "rich"):
             raise
         sys.exit(f"error: the command line needs {error.name}: pip install 'gyrfalcon[cli]'")
-    signal.signal(signal.SIGINT, usual)
     try:
         app()
     except KeyboardInterrupt:  # before a command has begun, or after it
         _leave()
+
+
+@contextmanager
+def loading() -> Iterator[None]:
+    """While modules are imported: an interrupt ends the command at once."""
+    usual = signal.getsignal(signal.SIGINT)
+    if not callable(usual):  # a shell has it ignored
+        yield
+        return
+    signal.signal(signal.SIGINT, _leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, usual)
 
 
 def _leave(*_: Any) -> None:

@@ -11,7 +11,7 @@ import importlib
 import json
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -30,8 +30,13 @@ LARGEST_HEADER = 64 << 20
 # Rooms whose models a file may hold.
 MODEL_ROOMS = tuple(
     f"gyrfalcon.{room}"
-    for room in ("estimators", "features", "tables", "online", "dynamics", "forecasting", "vision", "fields")
+    for room in (
+        *("estimators", "encoding", "features", "tables", "online", "dynamics", "forecasting", "vision", "fields"),
+        "pipelines",
+    )
 )
+# Makers of models that are not of this library, by the name in their files; rooms add theirs.
+FOREIGN: dict[str, Callable[[Any, dict[str, Array]], Any]] = {}
 UNFINISHED = ".part"  # how the name ends of a file that is being written
 
 
@@ -167,13 +172,15 @@ def parse(content: bytes) -> tuple[Any, dict[str, Array]]:
     return json.loads(text), arrays
 
 
-def build(description: Any, arrays: dict[str, Array]) -> Savable:
+def build(description: Any, arrays: dict[str, Array]) -> Any:
     """The model that `describe` described."""
     if description["version"] != VERSION:
         raise ModelFileError(f"the file has version {description['version']!r}, this library reads version {VERSION}")
     name = description["model"]
-    for room in () if name in Savable.models else MODEL_ROOMS:
+    for room in () if name in Savable.models or name in FOREIGN else MODEL_ROOMS:
         importlib.import_module(room)
+    if name in FOREIGN:
+        return FOREIGN[name](description, arrays)
     if name not in Savable.models:
         raise ModelFileError(f"unknown model {name!r}")
     model = Savable.models[name]()

@@ -172,8 +172,7 @@ def test_a_stream_is_fitted_predicted_and_evaluated(gyrfalcon, tmp_path, monkeyp
     assert done.result["test"]["r2"] > 0.9
     whole = gyrfalcon(f"evaluate {tmp_path}/m.safetensors {tmp_path}/d.parquet --json").result["test"]
     gyrfalcon(f"predict {tmp_path}/m.safetensors {tmp_path}/d.parquet --out", tmp_path / "whole.parquet")
-    monkeypatch.setattr("gyrfalcon.cli.predict.is_large", lambda path: True)
-    monkeypatch.setattr("gyrfalcon.cli.evaluate.is_large", lambda path: True)
+    monkeypatch.setattr("gyrfalcon.cli.training.is_large", lambda path: True)
     passes = gyrfalcon(f"evaluate {tmp_path}/m.safetensors {tmp_path}/d.parquet --json").result["test"]
     assert passes == pytest.approx(whole, rel=1e-3)  # there, targets are float32
     gyrfalcon(f"predict {tmp_path}/m.safetensors {tmp_path}/d.parquet --out", tmp_path / "passes.parquet")

@@ -11,7 +11,7 @@ from sklearn.metrics import log_loss
 
 import gyrfalcon as gf
 from gyrfalcon.estimators import calibration as module
-from gyrfalcon.estimators.calibration import Calibration, calibrate, shares_of
+from gyrfalcon.estimators.calibration import Calibration, calibrate
 from gyrfalcon.estimators.targets import ClassTargets
 from gyrfalcon.losses import OneHot, Simplex, Squared
 from reference.calibration import leave_one_out, slopes
@@ -45,7 +45,7 @@ def test_scores_are_those_of_fits_without_the_row(monkeypatch, coding, centers, 
     shares, labels, w = left_out(monkeypatch, KERNEL, C, X, THREE, weights, targets, noise=0.3, intercept=intercept)
     expected = leave_one_out(dense(X, C), dense(C, C), coding.encode(THREE), w, 0.3, intercept=intercept)
     np.testing.assert_array_equal(labels, THREE)
-    np.testing.assert_allclose(shares, shares_of(expected, coding), atol=1e-7)
+    np.testing.assert_allclose(shares, targets.shares(expected), atol=1e-7)
 
 
 @pytest.mark.parametrize("classes", [2, 4])
@@ -109,7 +109,7 @@ def test_probabilities_are_better_than_the_nearest_ones(classes, centers):
     model = gf.KernelClassifier(gf.kernels.Gaussian(2.5), penalty=1e-4, n_centers=centers, random_state=0)
     model.fit(points[:600], labels[:600])
     calibrated = log_loss(labels[600:], model.predict_proba(points[600:]))
-    shares = shares_of(model._outputs(points[600:]), model._targets.coding)
+    shares = model._targets.shares(model._outputs(points[600:]))
     hindsight = Calibration.of(shares, labels[600:], np.ones(600)).probabilities(shares)
     assert calibrated < 1.05 * log_loss(labels[600:], hindsight)
     model.calibration_ = None

@@ -18,14 +18,14 @@ KERNEL = gf.kernels.Gaussian(1.0)
 TRAIN, HELD = slice(0, 90), slice(90, 120)
 
 # What the solvers can do, written down once more: a solver that joins has to be named here.
-CONVEX = ["sgd"]
+CONVEX = ["sgd", "smoothed_newton"]
 SMOOTH = ["newton", *CONVEX]
-ITERATING = ["eigenpro", "falkon", "newton"]  # and not holding out rows of their own
+ITERATING = ["eigenpro", "falkon", "newton", "smoothed_newton"]  # and not holding out rows of their own
 CLOSED = ["direct", "exact"]
 HOLDING_OUT = ["kernel_cg", "nu_method", "nytro", "sgd", "spectral_cutoff"]
 ALL = sorted([*ITERATING, *CLOSED, *HOLDING_OUT])
-STARTING = ["eigenpro", "falkon", "newton", "sgd"]
-RESUMING = ["eigenpro", "falkon", "newton", "sgd"]
+STARTING = ["eigenpro", "falkon", "newton", "sgd", "smoothed_newton"]
+RESUMING = ["eigenpro", "falkon", "newton", "sgd", "smoothed_newton"]
 
 LOSSES = {"squared": ALL, "robust": SMOOTH, "absolute": CONVEX}
 CLASS_LOSSES = {"squared": ALL, "logistic": SMOOTH, "softmax": SMOOTH, "exponential": SMOOTH, "hinge": CONVEX}

@@ -1,5 +1,7 @@
 """KernelRegressor against the dense minimizer, scikit-learn and the Gaussian process it is the mean of."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
@@ -251,3 +253,13 @@ def test_devices(device):
     np.testing.assert_allclose(model.predict(NEW), reference.predict(NEW), rtol=1e-6)
     tensor = torch.from_numpy(NEW).to(device)
     assert model.predict(tensor).device == tensor.device
+
+
+def test_a_printed_record_is_a_short_table():
+    X = np.random.default_rng(0).normal(size=(200, 2))
+    record = gf.KernelRegressor(solver="falkon", n_centers=20, tune=None, random_state=0).fit(X, X[:, 0]).record_
+    lines = str(record).splitlines()
+    assert [line.split()[0] for line in lines] == ["solver", "ended", "iterations", "objective", "seconds", "products"]
+    assert lines[0] == "solver      falkon"
+    assert max(map(len, lines)) <= 120
+    assert str(dataclasses.replace(record, converged=False)).splitlines()[1].endswith("it has not converged")

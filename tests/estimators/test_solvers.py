@@ -49,7 +49,7 @@ def test_quantiles_are_covered():
     kernel = gf.kernels.Gaussian(1.0)
     for level in (0.1, 0.5, 0.9):
         model = gf.KernelRegressor(kernel, loss=gf.losses.Quantile(level), n_centers=60, random_state=0).fit(X, y)
-        assert model.record_.solver == "sgd"
+        assert model.record_.solver == "smoothed_newton"
         assert np.mean(y <= model.predict(X)) == pytest.approx(level, abs=0.05)
 
 

@@ -65,16 +65,10 @@ def test_losses_of_other_libraries():
             model.fit(X, y > 0)
 
 
-def test_tables_are_sent_to_the_model_of_tables():
-    frame = pd.DataFrame({"a": [1.0, np.nan, 3.0] * 4, "c": ["x", "y", "z"] * 4})
-    for rows, words in (
-        (frame, r"X holds text: could not convert string to float: 'x', and KernelRegressor takes numbers"),
-        (frame[["a"]], "Input X contains NaN in column 'a', and KernelRegressor takes numbers"),
-        (pl.DataFrame({"a": [1.0, float("nan")] * 6}), "Input X contains NaN in column 'a'"),
-        (frame[["a"]].to_numpy(), "Input X contains NaN, and"),
-        (frame[["c"]].astype("category"), "X holds text"),
-    ):
-        with pytest.raises(ValueError, match=words) as raised:
+def test_text_is_sent_to_the_model_of_tables():
+    frame = pd.DataFrame({"a": [1.0, 2.0, 3.0] * 4, "c": ["x", "y", "z"] * 4})
+    for rows in (frame, pl.DataFrame(frame), frame.to_numpy()):
+        with pytest.raises(ValueError, match=r"X holds text.* 'x', and KernelRegressor takes numbers") as raised:
             gf.KernelRegressor().fit(rows, np.arange(12.0))
         assert "gyrfalcon.TableModel().fit(table, target)" in str(raised.value)
         assert "HistGradientBoosting" not in str(raised.value)
@@ -117,11 +111,9 @@ def test_predictions_keep_gradients_or_say_no():
     assert both.requires_grad
 
 
-def test_several_labels_per_row_have_a_remedy():
-    several = np.stack([y > 0, y > 0.5], 1)
-    with pytest.raises(
-        ValueError, match=r"shape \(60, 2\) instead: for several labels per row, use .*MultiOutputClassifier"
-    ):
+def test_several_targets_with_classes_have_a_remedy():
+    several = np.stack([np.sign(y), np.sign(y - 0.5)], 1)
+    with pytest.raises(ValueError, match=r"y has 2 columns .* use sklearn.multioutput.MultiOutputClassifier"):
         gf.KernelClassifier().fit(X, several)
     model = MultiOutputClassifier(gf.KernelClassifier(tune=None)).fit(X, several)
     assert (model.predict(X) == several).mean() > 0.9

@@ -6,7 +6,18 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gyrfalcon.losses import LOSSES, Absolute, Exponential, Hinge, Logistic, OneHot, Quantile, Simplex, Softmax
+from gyrfalcon.losses import (
+    LOSSES,
+    Absolute,
+    Exponential,
+    Hinge,
+    Logistic,
+    OneHot,
+    Quantile,
+    Simplex,
+    Softmax,
+    smoothed,
+)
 from reference.losses import FORMULAS
 
 pytestmark = pytest.mark.usefixtures("one_thread")  # small products, many of them
@@ -17,6 +28,8 @@ EXTREMES = [0.0, 1.0, -1.0, 30.0, -30.0, 49.9, -50.1, 700.0, -750.0, 1e6, -1e6]
 
 def targets(name, n, t, seed=0):
     rng = np.random.default_rng(seed)
+    if name == "multilabel_logistic":
+        return rng.choice([-1.0, 1.0], size=(n, t))
     if name not in CLASSES:
         return rng.normal(size=(n, t))
     k = t + 1 if CLASSES[name] is Simplex else t
@@ -150,3 +163,28 @@ def test_losses_with_kinks():
         best = numbers.sort(0).values[int(level * 999)].expand_as(numbers)
         values = [float(loss.value(best + shift, numbers).mean()) for shift in (-0.05, 0.0, 0.05)]
         assert values[1] == min(values)
+
+
+@pytest.mark.parametrize("loss", [Hinge(), Absolute(), Quantile(0.9)], ids=lambda loss: loss.name)
+@pytest.mark.parametrize("t", [1, 3])
+def test_rounded_corners(loss, t):
+    F, Y = case(loss.name, t, seed=3)
+    near = smoothed(loss, 0.2)
+    V = torch.randn(F.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    (gradient,) = torch.autograd.grad(near.value(F.requires_grad_(), Y).sum(), F, create_graph=True)
+    torch.testing.assert_close(near.gradient(F, Y), gradient)
+    (product,) = torch.autograd.grad((near.gradient(F, Y) * V).sum(), F)
+    F = F.detach()
+    torch.testing.assert_close(near.hessian_product(F, Y, V), product)
+    above = near.by_output(F, Y) - loss.by_output(F, Y)
+    assert above.min() >= 0
+    assert above.max() <= loss.jump * 0.2 * np.log(2)
+    assert (near.gap(F, Y) >= 0).all()
+    torch.testing.assert_close(smoothed(loss, 1e-12).value(F, Y), loss.value(F, Y))
+
+
+def test_only_kinks_are_rounded():
+    with pytest.raises(ValueError, match="squared loss names no kink"):
+        smoothed(LOSSES["squared"], 0.1)
+    with pytest.raises(ValueError, match="width must be positive, got 0"):
+        smoothed(Hinge(), 0)

@@ -41,6 +41,11 @@ def quantile(F, Y, level=0.5):
     return value, np.where(r > 0, -level, np.where(r < 0, 1 - level, 0.0)), np.zeros((*F.shape, F.shape[1]))
 
 
+def multilabel_logistic(F, Y):
+    bend = expit(F) * expit(-F)
+    return np.logaddexp(0, -F * Y).sum(1), -expit(-F * Y) * Y, bend[:, :, None] * np.eye(F.shape[1])
+
+
 def softmax_loss(F, Y):
     P = softmax(F, axis=1)
     hessian = P[:, :, None] * np.eye(F.shape[1]) - P[:, :, None] * P[:, None, :]
@@ -52,6 +57,7 @@ def _outer(scale, Y):
 
 
 FORMULAS = {
+    "multilabel_logistic": multilabel_logistic,
     "squared": squared,
     "robust": robust,
     "absolute": absolute,

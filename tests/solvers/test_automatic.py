@@ -19,12 +19,12 @@ def problem(n, m, d=5, t=1, penalty=1e-6, dtype=torch.float64):
     return LeastSquares(K, torch.zeros(1, 1, dtype=dtype).expand(n, t), penalty)
 
 
-def test_smooth_losses_go_to_newton_and_those_with_kinks_to_stochastic_gradients():
+def test_smooth_losses_go_to_newton_and_those_with_kinks_to_smoothed_newton():
     K = KernelMatrix(Gaussian(), torch.zeros(4, 1, dtype=torch.float64))
     for name, loss in LOSSES.items():
         Y = {"softmax": torch.eye(2).repeat(2, 1)}.get(name, torch.ones(4, 1)).double()
         solver, reason = choose(Risk(K, Y, 1e-3, loss))
-        assert solver.name == ("newton" if loss.smooth else "sgd")
+        assert solver.name == ("newton" if loss.smooth else "smoothed_newton")
         assert name in reason
 
 

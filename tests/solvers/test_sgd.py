@@ -416,5 +416,5 @@ def test_bad_problems_are_named():
 @pytest.mark.parametrize("loss", [Hinge(), Absolute(), Quantile(0.9)], ids=lambda loss: loss.name)
 def test_newton_refuses_losses_with_kinks(loss):
     X, Y = data(loss.name, 2)
-    with pytest.raises(ValueError, match=rf"{loss.name}.*sgd"):
+    with pytest.raises(ValueError, match=rf"{loss.name}.*smoothed_newton"):
         newton(problem_of(X, None, Y[:, :1], loss))

@@ -10,8 +10,8 @@ import safetensors.numpy
 
 import gyrfalcon as gf
 from gyrfalcon import persistence
+from gyrfalcon.encoding.columns import as_column
 from gyrfalcon.persistence import ModelFileError
-from gyrfalcon.tables.columns import as_column
 from gyrfalcon.tables.targets import task_of
 
 

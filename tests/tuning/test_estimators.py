@@ -303,3 +303,14 @@ def test_plots():
     with pytest.raises(ValueError, match="PenaltyPath"):
         gf.tuning.plot_path(model)
     pyplot.close("all")
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_penalties_of_decisions_are_in_the_units_of_the_model(loss):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2))
+    model = gf.KernelClassifier(loss=loss, random_state=0, verbose=False).fit(
+        X, X[:, 0] + 0.5 * rng.normal(size=300) > 0
+    )
+    stage = model.tuning_.stages[-1]
+    assert stage.candidates[stage.chosen].penalty == pytest.approx(model.penalty_, rel=0.5)

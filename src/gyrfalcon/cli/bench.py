@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json as json_text
 import operator
-import os
 import subprocess
 import sys
 import time
@@ -14,20 +13,12 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
-import torch
 import typer
 from rich.console import Console
 from rich.table import Table
-from sklearn.kernel_approximation import Nystroem
-from sklearn.linear_model import Ridge
-from sklearn.pipeline import make_pipeline
 
 import gyrfalcon as gf
-from gyrfalcon.data.atomic import replacing
-from gyrfalcon.persistence import write_whole
 
-from .machine import machine, versions
 from .options import Json
 from .session import check_output, shown, tell, warn
 
@@ -40,7 +31,6 @@ gyrfalcon bench --full --out product.json
 """
 SETTINGS = [(name, d) for name in ("float32", "float64") for d in (3, 30, 90)]
 CENTERS, ROUNDS = 1000, 3
-BUSY = 0.5  # programs that run, for each processor, with which a machine is not quiet
 LENGTH_SCALE, PENALTY, NOISE = 3.0, 1e-5, 0.2
 
 
@@ -56,6 +46,10 @@ def command(
 
     Each time is the best of some rounds, taken in turns. Quiet machines give numbers to trust.
     """
+    from gyrfalcon.persistence import write_whole
+
+    from .machine import machine, versions
+
     check_output(out, (".json",))
     warn_if_busy()
     if full:
@@ -73,12 +67,15 @@ def command(
 
 def warn_if_busy() -> None:
     """Say that times will be too long, if other programs use the processors."""
-    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
-    if load > BUSY * (os.cpu_count() or 1):
-        warn(f"the machine is busy, with a load of {load:.1f} on {os.cpu_count()} processors: times will be too long")
+    from gyrfalcon.planning.load import busy_words, is_busy, load_of_machine
+
+    if is_busy(load := load_of_machine()):
+        warn(f"the machine is busy, with {busy_words(load)}: times will be too long")
 
 
 def _run_full(out: Path) -> dict[str, Any]:
+    from gyrfalcon.data.atomic import replacing
+
     if not Path("benchmarks", "product.py").is_file():
         raise ValueError("--full runs the benchmarks of a checkout: change to the folder of the repository first")
     with replacing(out) as temporary:
@@ -92,6 +89,9 @@ def _run_full(out: Path) -> dict[str, Any]:
 
 
 def _product(name: str, d: int, rows: int) -> dict[str, Any]:
+    import numpy as np
+    import torch
+
     random = np.random.default_rng(0)
     X, C = random.normal(size=(rows, d)).astype(name), random.normal(size=(CENTERS, d)).astype(name)
     V = torch.from_numpy(random.normal(size=(CENTERS, 1)).astype(name))
@@ -111,6 +111,11 @@ def _product(name: str, d: int, rows: int) -> dict[str, Any]:
 
 def _fit(rows: int) -> dict[str, Any]:
     """Compare fits with the same kernel, penalty and number of centers."""
+    import numpy as np
+    from sklearn.kernel_approximation import Nystroem
+    from sklearn.linear_model import Ridge
+    from sklearn.pipeline import make_pipeline
+
     random = np.random.default_rng(0)
     X = random.normal(size=(rows + 2000, 10)).astype(np.float32)
     signal = np.sin(X[:, 0] + X[:, 1]) + 0.5 * X[:, 2] * X[:, 3] + np.tanh(X[:, 4])

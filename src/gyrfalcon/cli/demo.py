@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 
 from . import evaluate, fit, predict
@@ -69,6 +68,8 @@ def _run(line: str, step: Callable[..., None], json: bool) -> Any:
 
 def homes(rows: int) -> dict[str, Any]:
     """Homes that were sold, with area, rooms, city, energy class, garden, date, price and missing values."""
+    import numpy as np
+
     random = np.random.default_rng(0)
     city = random.choice(list(CITIES), rows, p=[0.25, 0.2, 0.25, 0.2, 0.1])
     area = random.gamma(6.0, 15.0, rows).round(1) + 20

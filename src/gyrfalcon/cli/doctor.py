@@ -7,15 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
 import typer
 from rich.console import Console
 
 import gyrfalcon as gf
-from gyrfalcon.matrix.plan import readable
 
-from .machine import machine, versions
 from .options import Json
 from .session import FAILED, listing, tell
 
@@ -34,6 +30,8 @@ def command(json: Json = False) -> None:
 
     The exit code is 1 if a check fails.
     """
+    from .machine import machine, versions
+
     checks = {name: _outcome(check) for name, check in CHECKS.items()}
     facts = {"command": "doctor", "machine": machine(), "versions": versions(), "checks": checks}
     healthy = all(check["passed"] for check in checks.values())
@@ -50,6 +48,9 @@ def _outcome(check: Callable[[], str]) -> dict[str, Any]:
 
 
 def _products() -> str:
+    import numpy as np
+    import torch
+
     random = np.random.default_rng(0)
     X, C, v = random.normal(size=(300, 5)), random.normal(size=(40, 5)), random.normal(size=40)
     distances = ((X[:, None] - C) ** 2).sum(2)
@@ -65,6 +66,8 @@ def _products() -> str:
 
 
 def _fit() -> str:
+    import numpy as np
+
     X = np.linspace(0, 6, 200)[:, None]
     score = gf.KernelRegressor(random_state=0).fit(X, np.sin(X[:, 0])).score(X, np.sin(X[:, 0]))
     if not score > 0.99:
@@ -73,6 +76,8 @@ def _fit() -> str:
 
 
 def _model_file() -> str:
+    import numpy as np
+
     table = {"x": np.arange(40.0), "c": ["a", "b"] * 20, "y": np.sin(np.arange(40.0))}
     model = gf.TableModel(gf.KernelRegressor(tune=None)).fit(table, "y")
     with tempfile.TemporaryDirectory() as folder:
@@ -87,6 +92,8 @@ CHECKS = {"products": _products, "fit": _fit, "model file": _model_file}
 
 
 def _show(console: Console, facts: dict[str, Any], healthy: bool) -> None:
+    from gyrfalcon.matrix.plan import readable
+
     found = dict(facts["machine"])
     compiled = found["engine"] == "native"
     found["engine"] = "native" if compiled else "torch: the compiled core is missing, products are slower"

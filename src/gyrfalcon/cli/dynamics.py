@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import shlex
 import time
+from collections import Counter
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 from rich.console import Console
 
-from gyrfalcon.dynamics import Koopman, timescales, tune
-from gyrfalcon.tables.columns import as_column
-from gyrfalcon.tables.files import read_table
+import gyrfalcon as gf
 
 from .options import MODEL_ENDINGS, REPORT_ENDINGS, Data, Delimiter, Drop, Json, Seed, TestFraction
 from .session import check_output, listing, tell
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from gyrfalcon.dynamics import Koopman
+
+    Array = np.ndarray[Any, Any]
 
 EXAMPLES = """
 Examples:
@@ -28,7 +33,6 @@ gyrfalcon dynamics car.parquet --trajectory run --input steer --input throttle -
 """
 
 SHOWN = 8  # eigenvalues
-Array = np.ndarray[Any, Any]
 STEPS = (1, 2, 5, 10, 20)
 
 
@@ -81,12 +85,12 @@ def command(
     names, states, acts, labels = _read(data, trajectory, inputs or [], drop or [], delimiter)
     train = _training(labels, test_fraction)
     known: dict[str, Any] = {"trajectory": labels[train], "inputs": None if acts is None else acts[train]}
-    model = Koopman(str(method), n_centers=centers, rank=rank, lag=lag, random_state=seed)
+    model = gf.dynamics.Koopman(str(method), n_centers=centers, rank=rank, lag=lag, random_state=seed)
     if tuned:
-        model = tune(model, states[train], **known).model
+        model = gf.dynamics.tune(model, states[train], **known).model
     model.fit(states[train], **known).save(out)
     facts: dict[str, Any] = {"command": "dynamics", "data": data, "out": out, "variables": names}
-    facts |= {"runs": len(np.unique(labels)), "pairs": model.n_pairs_, "kernel": repr(model.kernel_)}
+    facts |= {"runs": len(set(labels.tolist())), "pairs": model.n_pairs_, "kernel": repr(model.kernel_)}
     facts |= {"penalty": model.penalty_, "rank": model.rank_, "eigenvalues": _described(model, dt), "report": report}
     if not train.all():
         held: dict[str, Any] = {"trajectory": labels[~train], "inputs": None if acts is None else acts[~train]}
@@ -115,7 +119,9 @@ def _read(
     data: Path, trajectory: str | None, inputs: list[str], drop: list[str], delimiter: str | None
 ) -> tuple[list[str], Array, Array | None, Array]:
     """Names and values of the variables, inputs, and labels of runs."""
-    table = read_table(data, delimiter=delimiter)
+    import numpy as np
+
+    table = gf.tables.read_table(data, delimiter=delimiter)
     for option, wanted in (("--trajectory", [trajectory] if trajectory else []), ("--input", inputs), ("--drop", drop)):
         if missing := [name for name in wanted if name not in table]:
             raise ValueError(f"{option}: there is no column {missing[0]!r} in {data}")
@@ -130,6 +136,10 @@ def _read(
 
 
 def _numbers(table: dict[str, Any], names: list[str]) -> Array:
+    import numpy as np
+
+    from gyrfalcon.encoding.columns import as_column
+
     columns = [as_column(name, table[name]) for name in names]
     for column in columns:
         if column.kind == "category":
@@ -139,6 +149,8 @@ def _numbers(table: dict[str, Any], names: list[str]) -> Array:
 
 def _training(labels: Array, share: float) -> Array:
     """Which rows to learn from: all but the last runs, or all but the end of the only one."""
+    import numpy as np
+
     starts = np.flatnonzero(np.append(True, labels[1:] != labels[:-1]))
     rows = np.arange(len(labels))
     if share == 0:
@@ -151,7 +163,7 @@ def _training(labels: Array, share: float) -> Array:
 
 def _possible(labels: Array, lag: int) -> list[int]:
     """Steps that the longest of the test runs has room for."""
-    longest = int(np.unique(labels, return_counts=True)[1].max())
+    longest = max(Counter(labels.tolist()).values())
     steps = [step for step in STEPS if step * lag < longest]
     if not steps:
         raise ValueError(f"--lag {lag}: the longest test run has {longest} frames; choose a smaller lag")
@@ -159,8 +171,10 @@ def _possible(labels: Array, lag: int) -> list[int]:
 
 
 def _described(model: Koopman, dt: float) -> list[dict[str, float]]:
+    import numpy as np
+
     values = model.eigenvalues_[:SHOWN]
-    scales = timescales(values, model.lag, dt, warn=False)
+    scales = gf.dynamics.timescales(values, model.lag, dt, warn=False)
     return [
         {"modulus": float(abs(value)), "angle": float(np.angle(value)), "timescale": float(scale)}
         for value, scale in zip(values, scales, strict=True)

@@ -6,12 +6,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 import gyrfalcon as gf
-from gyrfalcon.tables.files import read_table
-from gyrfalcon.tables.model import model_scores, rows_of
-from gyrfalcon.tables.targets import read_target, values_of
 
 from .options import (
     REPORT_ENDINGS,
@@ -27,10 +22,7 @@ from .options import (
     only,
 )
 from .predict import matrix
-from .reporting import report_of
 from .session import check_output, listing, tell, warn
-from .summary import parts
-from .training import is_large, shortcomings
 
 EXAMPLES = """
 Examples:
@@ -71,6 +63,12 @@ def evaluate(
     name: str,
 ) -> None:
     """What the commands `evaluate` and `report` have in common; `options` say how to read the file."""
+    from gyrfalcon.tables.model import model_scores
+
+    from .reporting import report_of
+    from .summary import parts
+    from .training import shortcomings
+
     loaded = gf.load(model)
     _, names, task, target = parts(loaded)
     if target is None:
@@ -95,6 +93,13 @@ def evaluate(
 def _test(
     model: Any, data: Path, names: list[str], task: str, target: str, options: dict[str, str | None]
 ) -> tuple[Any, Any]:
+    import numpy as np
+
+    from gyrfalcon.tables.model import rows_of
+    from gyrfalcon.tables.targets import read_target, values_of
+
+    from .training import is_large
+
     if isinstance(model, gf.TableModel):
         table = model.read_table(data, **options)
         rows, y = model.truth(table)
@@ -102,6 +107,6 @@ def _test(
     if is_large(data):
         opened = gf.data.open(data, target=target, features=names)
         return opened.X, opened.y
-    table = read_table(data, features=names, **options)  # type: ignore[arg-type]
+    table = gf.tables.read_table(data, features=names, **options)  # type: ignore[arg-type]
     column, _ = read_target(table, target)
     return matrix(rows_of(table, np.flatnonzero(~column.missing)), names), values_of(column, task)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -42,9 +42,10 @@ from .options import (
     date_formats,
     only,
 )
-from .reporting import report_of
 from .session import check_output, listing, shown, tell, warn
-from .training import Request, train
+
+if TYPE_CHECKING:
+    from .training import Request
 
 EXAMPLES = """
 Examples:
@@ -93,6 +94,9 @@ def command(
     the model is tested on them; the model that is written is the one that was tested. Ctrl-C during the fit keeps what
     was reached.
     """
+    from .reporting import report_of
+    from .training import Request, train
+
     check_output(out, MODEL_ENDINGS)
     check_output(report, REPORT_ENDINGS)
     check_metrics(metric)

@@ -8,11 +8,9 @@ from typing import Any
 from rich.console import Console
 
 import gyrfalcon as gf
-from gyrfalcon.matrix.plan import readable
 
 from .options import Json, Model
 from .session import listing, tell
-from .summary import length_scales, parts, summary
 
 EXAMPLES = """
 Examples:
@@ -25,6 +23,8 @@ gyrfalcon info homes.safetensors --json
 
 def command(model: Model, json: Json = False) -> None:
     """Show what a model predicts, from which columns, and how it was fitted. Nothing in the file is executed."""
+    from .summary import length_scales, parts, summary
+
     loaded = gf.load(model)
     estimator, names, task, target = parts(loaded)
     facts: dict[str, Any] = {"command": "info", "file": model, "bytes": os.path.getsize(model)}
@@ -35,11 +35,15 @@ def command(model: Model, json: Json = False) -> None:
         facts["dropped"] = preprocessor.dropped_
         readings = preprocessor.readings_ | ({target: loaded.target_reading_} if loaded.target_reading_ else {})
         facts["formats"] = {name: str(reading) for name, reading in readings.items()}
-    facts["length_scales"] = length_scales(estimator.kernel_, names)
+    facts["length_scales"] = length_scales(
+        estimator.kernel_, names if estimator.encoder_ is None else estimator.kernel_feature_names
+    )
     tell(facts, json, lambda console: _show(console, facts))
 
 
 def _show(console: Console, facts: dict[str, Any]) -> None:
+    from gyrfalcon.matrix.plan import readable
+
     model = facts["model"]
     head = {
         "file": f"{facts['file']}, {readable(facts['bytes'])}",

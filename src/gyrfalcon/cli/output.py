@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from gyrfalcon.data.arrow import arrow_package
-from gyrfalcon.data.atomic import replacing
-from gyrfalcon.tables.columns import listed
-
 ENDINGS = (".csv", ".parquet", ".feather")
 
 
 def write_columns(path: Path, columns: dict[str, Any]) -> int:
     """Write named columns; returns the number of rows."""
+    from gyrfalcon.data.arrow import arrow_package
+    from gyrfalcon.data.atomic import replacing
+    from gyrfalcon.encoding.columns import listed
+
     pa = arrow_package()
     from pyarrow import csv, feather, parquet
 

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
-import torch
 import typer
 
 import gyrfalcon as gf
-from gyrfalcon.centers import automatic_count
-from gyrfalcon.matrix.plan import default_budget
-from gyrfalcon.tables.files import read_table
 
 from .options import Json
 from .session import tell
-from .training import FLOAT32_ROWS, is_large
 
 EXAMPLES = """
 Examples:
@@ -72,8 +67,7 @@ def command(
     size = _size(rows, features, target)
     kind = size.dtype if dtype is None else dtype.value
     if centers is None:
-        budget = default_budget(torch.device("cpu"))
-        centers = automatic_count(size.rows, np.dtype(kind).itemsize, budget, outputs)
+        centers = _usual_centers(size.rows, kind, outputs)
     planned = gf.plan(
         size.rows,
         size.features,
@@ -108,6 +102,16 @@ def command(
     tell(facts, json, lambda console: console.print(*(str(part) for part in (planned, grid) if part), sep="\n"))
 
 
+def _usual_centers(rows: int, dtype: str, outputs: int) -> int:
+    import numpy as np
+    import torch
+
+    from gyrfalcon.matrix.plan import default_budget
+
+    budget = default_budget(torch.device("cpu"))
+    return gf.centers.automatic_count(rows, np.dtype(dtype).itemsize, budget, outputs)
+
+
 @dataclass(frozen=True)
 class Size:
     """Rows and features, and the type that features would have in a fit."""
@@ -123,7 +127,7 @@ def _size(rows: str, features: int | None, target: str | None) -> Size:
         count = float(rows)
     except ValueError:
         return _size_of_table(Path(rows), features, target)
-    if not 1 <= count < np.inf:
+    if not 1 <= count < math.inf:
         raise typer.BadParameter(f"the number of rows must be positive, got {rows}")
     if features is None:
         raise typer.BadParameter("the number of features is missing: plan ROWS FEATURES CENTERS, or plan TABLE")
@@ -133,11 +137,13 @@ def _size(rows: str, features: int | None, target: str | None) -> Size:
 
 
 def _size_of_table(path: Path, features: int | None, target: str | None) -> Size:
+    from .training import FLOAT32_ROWS, is_large
+
     if features is not None:
         raise typer.BadParameter(f"the features of {path} are counted: give no other numbers")
     if is_large(path):
         return Size(*gf.data.open(path, target=target).X.shape)
-    columns = read_table(path)
+    columns = gf.tables.read_table(path)
     if target is not None and columns.pop(target, None) is None:
         raise ValueError(f"--target: there is no column {target!r} in {path}")
     preprocessor = gf.TablePreprocessor().fit(columns)

@@ -5,19 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 
 import gyrfalcon as gf
-from gyrfalcon.tables.columns import as_column
-from gyrfalcon.tables.files import read_table
-from gyrfalcon.tables.model import check_threshold
 
 from .options import Data, Delimiter, Encoding, Json, Model, Positive, Sheet, Threshold
 from .output import ENDINGS, write_columns
 from .session import check_output, tell
-from .summary import parts
-from .training import is_large
 
 EXAMPLES = """
 Examples:
@@ -59,6 +53,9 @@ def command(
     regression, if asked for, `standard_deviation`, `lower` and `upper`. Categories that were not in the training rows
     are predicted as others, and a note tells how many there were.
     """
+    from .summary import parts
+    from .training import is_large
+
     check_output(out, ENDINGS)
     if out.resolve() == data.resolve():
         raise ValueError(f"--out {out} is the table itself: name another file")
@@ -97,6 +94,8 @@ def command(
 
 
 def _check_options(model: Any, task: str, bars: bool, threshold: float | None, positive: str | None) -> None:
+    from gyrfalcon.tables.model import check_threshold
+
     if bars and task == "classification":
         raise ValueError("--std and --interval are for regressions: classifications are written with probabilities")
     if threshold is None and positive is None:
@@ -118,13 +117,15 @@ def _columns(task: str, std: bool, interval: float | None, proba: bool) -> dict[
 def _read(model: Any, data: Path, names: list[str], options: dict[str, Any]) -> dict[str, Any]:
     if isinstance(model, gf.TableModel):
         return model.read_table(data, **options)
-    return read_table(data, features=names, **options)
+    return gf.tables.read_table(data, features=names, **options)
 
 
 def predictions(
     model: Any, table: dict[str, Any], names: list[str], *, std: bool, interval: float | None, proba: bool
 ) -> dict[str, Any]:
     """Columns of predictions, probabilities, standard deviations and intervals, by name."""
+    from .summary import parts
+
     estimator, _, task, _ = parts(model)
     X = model.features(table) if isinstance(model, gf.TableModel) else matrix(table, names)
     made = estimator.prediction_columns(X, **_columns(task, std, interval, proba))
@@ -133,8 +134,12 @@ def predictions(
     return made
 
 
-def matrix(table: dict[str, Any], names: list[str], dtype: Any = np.float32) -> Any:
+def matrix(table: dict[str, Any], names: list[str], dtype: str = "float32") -> Any:
     """Columns of numbers as one matrix, for an estimator that was fitted to numbers only."""
+    import numpy as np
+
+    from gyrfalcon.encoding.columns import as_column
+
     if absent := [name for name in names if name not in table]:
         raise ValueError(f"the table has no column {absent[0]!r}, which the fit had")
     out = np.stack([as_column(name, table[name]).as_numbers() for name in names], 1)

@@ -14,12 +14,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from gyrfalcon.command import INTERRUPTED, INTERRUPTION
+from gyrfalcon.command import INTERRUPTED, INTERRUPTION, loading
 
 FAILED = 1
 DEBUG = "GYRFALCON_DEBUG"
@@ -31,6 +30,8 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def run(*args: Any, **kwargs: Any) -> None:
         try:
+            with loading():  # what every command needs, and help does not
+                import gyrfalcon.tables  # noqa: F401
             with _warnings_as_notes(), _log_lines():
                 command(*args, **kwargs)
         except KeyboardInterrupt:
@@ -115,7 +116,7 @@ def _plain(value: Any) -> Any:
         return {str(name): _plain(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(inner) for inner in value]
-    if isinstance(value, np.ndarray | np.generic):
+    if hasattr(value, "tolist"):  # of NumPy, which is not loaded for this
         return _plain(value.tolist())
     if isinstance(value, float) and not math.isfinite(value):
         return None

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 from rich.console import Console
 from rich.table import Table
 
 import gyrfalcon as gf
-from gyrfalcon.estimators.base import KernelEstimator
-from gyrfalcon.tuning import Trace
 
 from .fit import show as show_fit
 from .options import (
     MODEL_ENDINGS,
+    OBJECTIVES,
     Budget,
     Categorical,
     Centers,
@@ -37,8 +35,9 @@ from .options import (
     date_formats,
 )
 from .session import check_output, shown, tell
-from .summary import length_scales, parts
-from .training import Request, train
+
+if TYPE_CHECKING:
+    from gyrfalcon.estimators.base import KernelEstimator
 
 EXAMPLES = """
 Examples:
@@ -56,7 +55,7 @@ def command(
     task: TaskOption = Task.auto,
     objective: Annotated[
         str,
-        typer.Option("--objective", help=f"The objective of tuning: auto, {', '.join(sorted(gf.tuning.OBJECTIVES))}."),
+        typer.Option("--objective", help=f"The objective of tuning: auto, {', '.join(OBJECTIVES)}."),
     ] = "auto",
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the model too (.safetensors).")] = None,
     time_budget: Budget = None,
@@ -77,9 +76,12 @@ def command(
 
     It fits and tests the model as `fit` does, with all the steps of the objective.
     """
+    from .summary import parts
+    from .training import Request, train
+
     check_output(out, MODEL_ENDINGS)
-    if objective not in ("auto", *gf.tuning.OBJECTIVES):
-        raise typer.BadParameter(f"--objective must be auto or one of {', '.join(sorted(gf.tuning.OBJECTIVES))}")
+    if objective not in ("auto", *OBJECTIVES):
+        raise typer.BadParameter(f"--objective must be auto or one of {', '.join(OBJECTIVES)}")
     done = train(
         Request(
             data,
@@ -108,15 +110,19 @@ def command(
 
 
 def _chosen(estimator: KernelEstimator, names: list[str]) -> dict[str, Any]:
-    trace = estimator.tuning_
-    steps = trace.steps if isinstance(trace, Trace) else []
+    import numpy as np
+
+    from .summary import length_scales
+
+    trace = estimator.tuning_ if isinstance(estimator.tuning_, gf.tuning.Trace) else None
+    steps = [] if trace is None else trace.steps
     relevance = gf.tuning.relevance(estimator)
     order = np.argsort(-relevance, kind="stable")
     return {
         "length_scales": length_scales(estimator.kernel_, names),
         "relevance": {names[place]: float(relevance[place]) for place in order},
-        "objective": trace.objective if isinstance(trace, Trace) else None,
-        "ended": trace.message if isinstance(trace, Trace) else "there was nothing to tune",
+        "objective": None if trace is None else trace.objective,
+        "ended": "there was nothing to tune" if trace is None else trace.message,
         "trace": [{"seconds": step.seconds, "value": step.value, "penalty": step.penalty} for step in steps],
     }
 

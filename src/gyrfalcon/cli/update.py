@@ -5,20 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 
 import gyrfalcon as gf
-from gyrfalcon.estimators.base import KernelEstimator
-from gyrfalcon.tables.files import read_table
-from gyrfalcon.tables.model import model_scores, rows_of
-from gyrfalcon.tables.targets import read_target, values_of
 
 from .options import MODEL_ENDINGS, Data, Delimiter, Json, Model
 from .predict import matrix
 from .session import check_output, listing, tell
-from .summary import parts
-from .training import is_large
 
 EXAMPLES = """
 Examples:
@@ -47,6 +40,10 @@ def command(
     gyrfalcon.online. The rows are predicted before they are learned, and the scores are shown. The file is replaced
     when it is complete.
     """
+    import numpy as np
+
+    from gyrfalcon.tables.model import model_scores
+
     check_output(out, MODEL_ENDINGS)
     loaded = gf.load(model)
     estimator, names, task, known = _parts(loaded)
@@ -55,7 +52,7 @@ def command(
     column = known or target
     if column is None:
         raise ValueError(f"{model} does not say which column it predicts: name it with --target")
-    if isinstance(estimator, KernelEstimator) and not estimator.updatable:
+    if not _recursive(estimator) and not estimator.updatable:
         raise ValueError(f"{model} keeps nothing that rows could be added to: fit it again with --updatable")
     X, y, learn = _rows(loaded, data, names, task, column, delimiter)
     classes = getattr(estimator, "classes_", None)
@@ -75,7 +72,9 @@ def command(
 
 def _parts(model: Any) -> tuple[Any, list[str] | None, str, str | None]:
     """The estimator, feature names, task and target of whatever a file holds that can learn."""
-    if not isinstance(model, gf.online.RecursiveRegressor | gf.online.RecursiveClassifier):
+    from .summary import parts
+
+    if not _recursive(model):
         return parts(model)
     names = getattr(model, "feature_names_in_", None)
     task = "classification" if isinstance(model, gf.online.RecursiveClassifier) else "regression"
@@ -86,6 +85,13 @@ def _rows(
     model: Any, data: Path, names: list[str] | None, task: str, target: str, delimiter: str | None
 ) -> tuple[Any, Any, Any]:
     """Features and targets of a table, and what learns from them."""
+    import numpy as np
+
+    from gyrfalcon.tables.model import rows_of
+    from gyrfalcon.tables.targets import read_target, values_of
+
+    from .training import is_large
+
     if isinstance(model, gf.TableModel):
         table = model.read_table(data, delimiter=delimiter)
         rows, y = model.truth(table)
@@ -93,13 +99,16 @@ def _rows(
     if is_large(data):
         opened = gf.data.open(data, target=target, features=names)
         return opened.X, opened.y, model.partial_fit
-    table = read_table(data, delimiter=delimiter, features=names)
+    table = gf.tables.read_table(data, delimiter=delimiter, features=names)
     column, _ = read_target(table, target)
     features = [name for name in table if name != target] if names is None else names
-    recursive = not isinstance(model, KernelEstimator)
-    X = matrix(rows_of(table, np.flatnonzero(~column.missing)), features, np.float64 if recursive else np.float32)
+    X = matrix(rows_of(table, np.flatnonzero(~column.missing)), features, "float64" if _recursive(model) else "float32")
     return X, values_of(column, task), model.partial_fit
 
 
+def _recursive(model: Any) -> bool:
+    return isinstance(model, gf.online.RecursiveRegressor | gf.online.RecursiveClassifier)
+
+
 def _rows_so_far(estimator: Any) -> int:
-    return int(estimator.moments_.count if isinstance(estimator, KernelEstimator) else estimator.n_seen_)
+    return int(estimator.n_seen_ if _recursive(estimator) else estimator.moments_.count)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import itertools
 import math
@@ -23,12 +24,13 @@ from gyrfalcon.arrays import AnyPoints, Array, device_of, to_tensor
 from gyrfalcon.centers.rows import take
 from gyrfalcon.data import Source
 from gyrfalcon.data.points import as_points
+from gyrfalcon.encoding import TablePreprocessor
 from gyrfalcon.kernels import Kernel
 from gyrfalcon.kernels.explicit import refuse_explicit
 from gyrfalcon.losses import Squared
 from gyrfalcon.matrix.predictor import WIDE_ROWS, Predictor
 from gyrfalcon.partition import LocalFunction, Partition
-from gyrfalcon.persistence import Savable, State, pack_points, unpack_points
+from gyrfalcon.persistence import Savable, State, build, describe, pack_points, unpack_points
 from gyrfalcon.solvers import Direct, EarlyStopping, Record, Solver, Step, as_solver
 from gyrfalcon.solvers.rounding import rounding_shows
 from gyrfalcon.solvers.solver import solver_from_dict
@@ -43,7 +45,7 @@ from .interrupts import keeps_the_old_model
 from .partitioned import check_partition
 from .pipeline import Chosen, Fitted, Known, Settings, Validation, devices_of, fit_function, seeded
 from .streams import is_stream, source_of
-from .targets import ClassTargets, Coefficients, RegressionTargets
+from .targets import ClassTargets, Coefficients, LabelTargets, RegressionTargets
 from .updates import UpdateMixin, check_updatable
 from .wrong_names import explains_wrong_names, remedy
 
@@ -89,7 +91,8 @@ class KernelEstimator(UpdateMixin, Savable, CallbackSupportMixin, BaseEstimator)
     partition_: LocalFunction | None = None
     n_iter_: int
     n_features_in_: int
-    _targets: RegressionTargets | ClassTargets
+    encoder_: TablePreprocessor | None = None
+    _targets: RegressionTargets | ClassTargets | LabelTargets
     _output_container: str | None = None
     _predictor: Predictor | None = None
     _target_names: list[str] | None
@@ -115,8 +118,25 @@ class KernelEstimator(UpdateMixin, Savable, CallbackSupportMixin, BaseEstimator)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = tags.input_tags.allow_nan = tags.input_tags.categorical = True
         return tags
+
+    @property
+    def kernel_feature_names(self) -> list[str]:
+        """The names of the features that the kernel sees: those of X, or those that `encoder_` makes of it."""
+        if self.encoder_ is not None:
+            return list(self.encoder_.get_feature_names_out())
+        names = getattr(self, "feature_names_in_", None)
+        return [f"x{place}" for place in range(self.n_features_in_)] if names is None else names.tolist()
+
+    def behind_encoder(self) -> Self:
+        """The same model for the features that `encoder_` makes, which it no longer makes itself."""
+        if self.encoder_ is None:
+            return self
+        model = copy.copy(self)
+        model.n_features_in_, model.encoder_ = len(self.kernel_feature_names), None
+        model.__dict__.pop("feature_names_in_", None)
+        return model
 
     def __getstate__(self) -> Any:
         state = dict(super().__getstate__())
@@ -288,7 +308,7 @@ class KernelEstimator(UpdateMixin, Savable, CallbackSupportMixin, BaseEstimator)
         points: AnyPoints,
         y: Array,
         weights: Array | None,
-        targets: RegressionTargets | ClassTargets,
+        targets: RegressionTargets | ClassTargets | LabelTargets,
         beginning: Beginning,
         *,
         given: tuple[Any, Any],
@@ -447,6 +467,7 @@ class KernelEstimator(UpdateMixin, Savable, CallbackSupportMixin, BaseEstimator)
             "n_features": self.n_features_in_,
             "feature_names": None if names is None else names.tolist(),
             "record": dataclasses.asdict(self.record_),
+            "encoder": None if self.encoder_ is None else describe(self.encoder_)[0],
         }
         facts, arrays = self._packed_moments()
         values, arrays = values | facts, arrays | pack_points(self.centers_, "centers")
@@ -460,6 +481,8 @@ class KernelEstimator(UpdateMixin, Savable, CallbackSupportMixin, BaseEstimator)
         self.n_features_in_ = int(values["n_features"])
         if values["feature_names"] is not None:
             self.feature_names_in_ = np.array(values["feature_names"], dtype=object)
+        encoder = values.get("encoder")  # files of versions before had none
+        self.encoder_ = None if encoder is None else read_encoder(encoder)
         self.record_ = Record(**values["record"])
         self.n_iter_ = max(1, self.record_.iterations)
         self.centers_ = as_points(unpack_points(arrays, "centers"), "centers")
@@ -471,11 +494,12 @@ class KernelEstimator(UpdateMixin, Savable, CallbackSupportMixin, BaseEstimator)
             raise ValueError("coefficients and intercept must be float64 vectors or matrices")
         self.intercept_ = float(intercept) if intercept.ndim == 0 else intercept
         columns = self.coefficients_.reshape(len(self.coefficients_), -1).shape[1]
-        if self.centers_.shape != (len(self.coefficients_), self.n_features_in_) or intercept.size != columns:
+        features = len(self.kernel_feature_names)
+        if self.centers_.shape != (len(self.coefficients_), features) or intercept.size != columns:
             raise ValueError("the centers, coefficients and intercept do not fit together")
         leaves = {name[10:]: array for name, array in arrays.items() if name.startswith("partition.")}
         self.partition_ = LocalFunction.from_arrays(self.kernel_, leaves, columns) if leaves else None
-        if self.partition_ is not None and self.partition_.points.shape[1] != self.n_features_in_:
+        if self.partition_ is not None and self.partition_.points.shape[1] != features:
             raise ValueError("the leaves of the partition have another number of features")
 
     def _describe_parameter(self, name: str, value: Any) -> Any:
@@ -493,6 +517,14 @@ class KernelEstimator(UpdateMixin, Savable, CallbackSupportMixin, BaseEstimator)
         if name == "early_stopping" and isinstance(value, Mapping):
             return EarlyStopping(**value)
         return super()._read_parameter(name, value)
+
+
+def read_encoder(description: Any) -> TablePreprocessor:
+    """The encoder that a model file holds."""
+    encoder = build(description, {})
+    if not isinstance(encoder, TablePreprocessor):
+        raise ValueError(f"the encoder is a {type(encoder).__name__}, not a TablePreprocessor")
+    return encoder
 
 
 def _number(value: Any, name: str, *, least: float) -> float:

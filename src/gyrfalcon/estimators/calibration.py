@@ -16,7 +16,6 @@ from gyrfalcon.centers.rows import on_host, take
 from gyrfalcon.data import Points
 from gyrfalcon.kernels import Kernel
 from gyrfalcon.linalg.triangles import cholesky_with_jitter
-from gyrfalcon.losses import Coding, Simplex
 from gyrfalcon.matrix import KernelMatrix
 from gyrfalcon.partition.leaves import ridged
 from gyrfalcon.threads import one_thread_each
@@ -24,7 +23,7 @@ from gyrfalcon.threads import one_thread_each
 from .choices import SMALL
 
 if TYPE_CHECKING:
-    from .targets import ClassTargets
+    from .targets import ClassTargets, LabelTargets
 
 FLOOR = 0.01  # what is added to shares before their logarithm is taken; .003 to .03 are as good on development tables
 PRIOR = np.array([1.0, 2.0])  # slopes before any row is seen, with a standard deviation of one each
@@ -91,13 +90,6 @@ class Calibration:
         return cls(*map(float, found.x))
 
 
-def shares_of(outputs: Array, coding: Coding) -> Array:
-    """What outputs of least squares say of the probability of each class, of shape (n, k)."""
-    scores: Array = outputs @ coding.codes.T
-    k = len(coding.codes)
-    return (1 + (k - 1) * scores) / k if isinstance(coding, Simplex) else scores
-
-
 @one_thread_each
 def calibrate(
     kernel: Kernel,
@@ -105,7 +97,7 @@ def calibrate(
     points: AnyPoints,
     labels: Array,
     weights: Array | None,
-    targets: ClassTargets,
+    targets: ClassTargets | LabelTargets,
     *,
     noise: float,
     intercept: bool,
@@ -121,9 +113,9 @@ def calibrate(
     centers : array, tensor or CSR of shape (m, d), optional
         None if every row is one.
     points : array, tensor or CSR of shape (n, d)
-    labels : array of shape (n,)
+    labels : array of shape (n,), or (n, t) if rows have several
     weights : array of shape (n,), optional
-    targets : ClassTargets
+    targets : ClassTargets or LabelTargets
     noise : float
         The penalty times the sum of all weights.
     intercept : bool
@@ -136,8 +128,7 @@ def calibrate(
     X, group = distinct(on_host(take(points, rows)), weights)
     if X.shape[0] < 2:
         return None
-    places = targets.indices(labels[rows], None)
-    Y = targets.coding.encode(places)
+    Y = targets.encode(labels[rows])
     means, summed, _ = merge(Y, weights, group, X.shape[0])
     if centers is None:
         fitted, left = _with_all_rows(kernel, X, means, summed, noise, intercept=intercept)
@@ -147,7 +138,7 @@ def calibrate(
     others = np.maximum(summed, 1.0) - 1
     factor = (1 - left) / np.maximum(others + left, np.finfo(float).tiny)
     outputs = fitted[group] - factor[group, None] * (Y - fitted[group])
-    return Calibration.of(shares_of(outputs, targets.coding), places, weights)
+    return Calibration.of(*targets.judged(outputs, labels[rows], weights))
 
 
 def _feature_rows(centers: int) -> int:

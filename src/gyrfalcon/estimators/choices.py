@@ -6,6 +6,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from functools import partial
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,10 +16,11 @@ from gyrfalcon import centers as center_rules
 from gyrfalcon.arrays import AnyPoints, as_kind, torch_dtype
 from gyrfalcon.data import Source
 from gyrfalcon.kernels import Kernel
-from gyrfalcon.losses import Loss, ResidualLoss, Squared
+from gyrfalcon.losses import Loss, ResidualLoss, Squared, has_kink
 from gyrfalcon.partition import Partition
 from gyrfalcon.persistence import pack_points, unpack_points
 from gyrfalcon.progress import Bar
+from gyrfalcon.tuning import Trace
 from gyrfalcon.tuning.automatic import Learned, learn
 from gyrfalcon.tuning.journal import Journal
 from gyrfalcon.tuning.packing import pack, unpack
@@ -29,6 +31,7 @@ from gyrfalcon.tuning.settings import read as tuning_settings
 
 from .beginning import Beginning
 from .length_scale import resolve_kernels
+from .loss_noise import noise_of_loss
 from .trial import Trial, try_partition
 
 if TYPE_CHECKING:
@@ -103,7 +106,7 @@ class Choices:
         spread = _spread(Y, mean, weights)
         if spread <= 4 * np.finfo(float).eps * max(1.0, float(np.abs(mean).max())):
             return untuned  # constant targets
-        factor = _curvature(self.loss, Y) / 2  # of the squared loss it is two
+        factor = _curvature(self.loss, Y, spread) / 2  # of the squared loss it is two
         learned = self._learn(
             kernels,
             Data(points, Y, weights, mean, spread),
@@ -114,9 +117,12 @@ class Choices:
         )
         if learned is None:
             return untuned
-        return dataclasses.replace(
-            learned, noise=given if given is not None and fixed_penalty else learned.noise * factor
-        )
+        noise = given if given is not None and fixed_penalty else learned.noise * factor
+        if has_kink(self.loss) and given is None:
+            also: dict[str, Any] = {"intercept": settings.fit_intercept, "memory_budget": self.budget}
+            noise = noise_of_loss(learned.kernel, self.data, self.loss, noise, **also)
+        trace = learned.trace.scaled(factor) if isinstance(learned.trace, Trace) else learned.trace
+        return dataclasses.replace(learned, noise=noise, trace=trace)
 
     def _learn(
         self, kernels: Sequence[Kernel], data: Data, settings: Tuning | PenaltyPath, **known: Any
@@ -213,10 +219,15 @@ def _spread(Y: Array, mean: Array, weights: Array | None) -> float:
     return math.sqrt(total / count)
 
 
-def _curvature(loss: Loss, Y: Array) -> float:
+def _curvature(loss: Loss, Y: Array, spread: float) -> float:
     """The second derivative of a loss where it is most: at the target, or at f = 0 if it is one of margins; that of the
-    squared loss for one that has none there.
+    squared loss for one that has none there. Of residuals with a kink, its mean if they are normal with that spread.
     """
+    if isinstance(loss, ResidualLoss) and loss.kink is not None:
+        left = float(loss.slope(torch.tensor(loss.kink - 1, dtype=torch.float64)))
+        below = (left + loss.jump) / loss.jump  # the share of residuals below the kink, where the slopes balance
+        normal = NormalDist(sigma=spread)
+        return loss.jump * normal.pdf(normal.inv_cdf(below)) if 0 < below < 1 else 2.0
     if not loss.smooth:
         return 2.0
     targets = torch.from_numpy(np.ascontiguousarray(Y[:1]))

@@ -16,23 +16,37 @@ from sklearn.utils.validation import check_is_fitted
 
 from gyrfalcon.arrays import AnyPoints, Array, as_numpy
 from gyrfalcon.data import Source
-from gyrfalcon.losses import LOSSES, Coding, Exponential, Hinge, Logistic, Loss, OneHot, Simplex, Softmax, Squared
+from gyrfalcon.losses import (
+    LOSSES,
+    Coding,
+    Exponential,
+    Hinge,
+    Logistic,
+    Loss,
+    MultilabelLogistic,
+    OneHot,
+    Simplex,
+    Softmax,
+    Squared,
+)
 from gyrfalcon.moments import Moments
 from gyrfalcon.persistence import State
 
 from .base import KernelEstimator
 from .beginning import begin
-from .calibration import Calibration, calibrate, shares_of
+from .calibration import Calibration, calibrate
 from .callbacks import with_callbacks
 from .data import hand_back, names_of, read_labels, read_weights, refuse_gradients
 from .interrupts import keeps_the_old_model
 from .pipeline import Fitted, Validation
 from .streams import opened
-from .targets import ClassTargets, check_same_kind
+from .targets import ClassTargets, LabelTargets, check_same_kind
 from .updates import check_updatable, is_updatable, to_codes, to_indicators
 from .wrong_names import check_loss
 
 _PENALIZED = ("direct", "exact", "falkon")  # solvers whose least squares fit is the penalized one
+CLASS_LOSSES = ("squared", "logistic", "softmax", "exponential", "hinge")
+LABEL_LOSSES: dict[str, Loss] = {"squared": Squared(), "logistic": MultilabelLogistic()}
 CODINGS: dict[str, type[Coding]] = {"one-hot": OneHot, "simplex": Simplex}
 
 
@@ -44,7 +58,8 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]
     """Kernel classification at any scale: classes are coded as vectors, which f is fitted to.
 
     Minimizes Σᵢ wᵢ ℓ(f(xᵢ) + b, code of yᵢ) / Σᵢ wᵢ + penalty ‖f‖² with f a combination of kernels at `n_centers`
-    centers, and predicts the class whose code is nearest.
+    centers, and predicts the class whose code is nearest. Where rows have several labels, each label is an output
+    of its own, -1 or 1.
 
     Parameters
     ----------
@@ -64,8 +79,11 @@ partition, updatable, checkpoint, memory_budget, device, random_state, verbose
     Attributes
     ----------
     classes_ : array of shape (k,)
+        Of rows with several labels, the numbers of the labels.
+    multilabel_ : bool
+        Whether rows have several labels.
     kernel_, centers_, coefficients_, intercept_, penalty_, tuning_, record_, partition_, n_iter_, \
-n_features_in_, feature_names_in_
+n_features_in_, feature_names_in_, encoder_
         As in `KernelRegressor`; coefficients have one column per output of the coding.
     calibration_ : Calibration or None
         The map from scores to probabilities, fitted to leave-one-out scores of a sample of the rows. None with another
@@ -87,8 +105,14 @@ n_features_in_, feature_names_in_
     """
 
     classes_: Array
+    multilabel_: bool = False
     calibration_: Calibration | None = None
-    _targets: ClassTargets
+    _targets: ClassTargets | LabelTargets
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = self._refusal_of_labels() is None
+        return tags
 
     def __init__(
         self,
@@ -157,8 +181,9 @@ n_features_in_, feature_names_in_
         X : array, data frame, tensor or sparse matrix of shape (n, d), or data larger than memory
             The path of a Parquet, Feather, Zarr, .npy or CSV file, a function that gives an iterator of chunks, what
             `gyrfalcon.data.open` returns, or a Dask array or frame. Rows are read in every pass; targets are kept.
-        y : array, series or tensor of shape (n,)
-            Labels of any kind.
+            Missing values of arrays, and missing values, categories and dates of data frames, become features.
+        y : array, series or tensor of shape (n,), or zeros and ones of shape (n, k)
+            Labels of any kind; or which of k labels each row has, with the squared or the logistic loss.
         sample_weight : array of shape (n,), optional
             A row of weight two counts like two rows.
         target : str or int, or several, optional
@@ -177,37 +202,66 @@ n_features_in_, feature_names_in_
         named = {"target": target, "weight": weight, "features": features}
         X, y, sample_weight = opened(X, y, sample_weight, **named)
         points = self._read(X, reset=True)
-        labels = read_labels(y, rows=points.shape[0])
+        labels = read_labels(y, rows=points.shape[0], several=True)
         check_classification_targets(labels)
         weights = self._weigh(labels, read_weights(sample_weight, points))
-        previous = getattr(self, "classes_", None)
-        seen = labels if weights is None else labels[weights > 0]
-        self.classes_ = np.union1d(seen, self.__dict__.get("_announced", seen))
-        if self.warm_start and previous is not None and not np.array_equal(previous, self.classes_):
-            raise ValueError(f"warm_start needs the classes of the last fit, {previous}, but y has {self.classes_}")
-        if len(self.classes_) < 2:
-            remedy = ", so name those that will come in classes" if self.updatable else ""
-            raise ValueError(f"y has one class only, {self.classes_[0]!r}: a classifier needs two{remedy}")
-        coding, loss = self._code_and_loss()
-        targets = ClassTargets(loss, self.classes_, coding)
+        targets = self._targets_of(labels, weights)
         self._target_names = names_of(y, target)
         given: dict[str, Any] = {"y": labels, "sample_weight": weights}
         validation = None
         if X_val is not None:
             X_val, y_val, _ = opened(X_val, y_val, None, **named)
             held = self._read(X_val, reset=False)
-            validation = Validation(held, read_labels(y_val, rows=held.shape[0]))
-            targets.indices(validation.y, None, "y_val")
+            validation = Validation(held, read_labels(y_val, rows=held.shape[0], several=self.multilabel_))
+            targets.check(validation.y, "y_val")
             given |= {"X_val": validation.points, "y_val": validation.y}
         beginning = begin(self, points, given)
         if validation is None:
-            points, labels, weights, validation = self._hold_out(points, labels, weights, beginning.solver_seed, labels)
-        if weights is not None:  # rows of no weight may have any label
+            strata = None if self.multilabel_ else labels
+            points, labels, weights, validation = self._hold_out(points, labels, weights, beginning.solver_seed, strata)
+        if weights is not None and not self.multilabel_:  # rows of no weight may have any label
             labels = np.where(weights > 0, labels, self.classes_[0])
         also: dict[str, Any] = {"given": (X, y), "validation": validation, "callback": callback}
         fitted = self._fit_outputs(points, labels, weights, targets, beginning, **also)
         self._calibrate(fitted, points, labels, weights)
         return self
+
+    def _targets_of(self, labels: Array, weights: Array | None) -> ClassTargets | LabelTargets:
+        """The coding and the loss of labels; sets `classes_`."""
+        previous: tuple[Any, bool] = (getattr(self, "classes_", None), self.multilabel_)
+        self.multilabel_ = labels.ndim == 2
+        if self.multilabel_:
+            self.classes_ = np.arange(labels.shape[1])
+        else:
+            seen = labels if weights is None else labels[weights > 0]
+            self.classes_ = np.union1d(seen, self.__dict__.get("_announced", seen))
+        same = np.array_equal(previous[0], self.classes_) and previous[1] == self.multilabel_
+        if self.warm_start and previous[0] is not None and not same:
+            raise ValueError(f"warm_start needs the classes of the last fit, {previous[0]}, but y has {self.classes_}")
+        if self.multilabel_:
+            return LabelTargets(self._loss_of_labels(), labels.dtype)
+        if len(self.classes_) < 2:
+            remedy = ", so name those that will come in classes" if self.updatable else ""
+            raise ValueError(f"y has one class only, {self.classes_[0]!r}: a classifier needs two{remedy}")
+        coding, loss = self._code_and_loss()
+        return ClassTargets(loss, self.classes_, coding)
+
+    def _loss_of_labels(self) -> Loss:
+        """The loss for several labels per row."""
+        check_loss(self.loss, CLASS_LOSSES)
+        if refusal := self._refusal_of_labels():
+            raise ValueError(refusal)
+        return LABEL_LOSSES[self.loss]
+
+    def _refusal_of_labels(self) -> str | None:
+        """Why the parameters do not allow several labels per row, if they do not."""
+        why = "does not go with several labels per row, which y has"
+        if self.loss not in LABEL_LOSSES:
+            return f"loss={self.loss!r} {why}: take 'squared' or 'logistic'"
+        for name, usual in (("coding", "auto"), ("class_weight", None), ("updatable", False)):
+            if (value := getattr(self, name)) != usual:
+                return f"{name}={value!r} {why}: leave it out"
+        return None
 
     def _calibrate(self, fitted: Fitted, points: AnyPoints, labels: Array, weights: Array | None) -> None:
         """Fit the map from scores to probabilities, where the fit is least squares on rows that are at hand."""
@@ -277,6 +331,7 @@ n_features_in_, feature_names_in_
         if self.class_weight is not None:
             by_class = np.array([self.class_weight.get(label, 1.0) for label in labels.tolist()], dtype=np.float64)
             weights = by_class if weights is None else by_class * weights
+        assert isinstance(self._targets, ClassTargets)
         indicators = np.eye(len(self.classes_))[self._targets.indices(labels, weights)]
         return self._add_rows(K, indicators, weights)
 
@@ -320,13 +375,15 @@ n_features_in_, feature_names_in_
         self._targets = ClassTargets(loss, self.classes_, coding)
 
     def _kept_moments(self, moments: Moments) -> Moments:
+        assert isinstance(self._targets, ClassTargets)  # several labels are not updated
         return to_indicators(moments, self._targets.coding.codes)
 
     def _asked_moments(self) -> Moments:
+        assert isinstance(self._targets, ClassTargets)
         return to_codes(self.moments_, self._targets.coding.codes)
 
     def _weigh(self, labels: Array, weights: Array | None) -> Array | None:
-        if self.class_weight is None:
+        if self.class_weight is None or labels.ndim == 2:  # which is refused later
             return weights
         own = np.ones(len(labels)) if weights is None else weights
         if isinstance(self.class_weight, str) and self.class_weight == "balanced":  # every class has the same total
@@ -345,7 +402,7 @@ n_features_in_, feature_names_in_
         k = len(self.classes_)
         if self.coding not in ("auto", *CODINGS):
             raise ValueError(f"coding must be 'auto' or one of {sorted(CODINGS)}, got {self.coding!r}")
-        check_loss(self.loss, ("squared", "logistic", "softmax", "exponential", "hinge"))
+        check_loss(self.loss, CLASS_LOSSES)
         margins = {"hinge": Hinge(), "exponential": Exponential()}
         if self.loss in margins and self.coding == "one-hot" and k > 2:
             raise ValueError(f"coding='one-hot' does not go with loss={self.loss!r}: leave it out, or take 'simplex'")
@@ -366,7 +423,8 @@ n_features_in_, feature_names_in_
     # Predicting.
 
     def decision_function(self, X: Any) -> Any:
-        """Scores: one per class, the largest of which is predicted; for two classes one, positive for the second.
+        """Scores: one per class, the largest of which is predicted; for two classes one, positive for the second; of
+        several labels per row one each, positive for those that are predicted.
 
         Parameters
         ----------
@@ -379,23 +437,28 @@ n_features_in_, feature_names_in_
     def _scores(self, X: Any) -> Array:
         refuse_gradients(self, X)
         outputs = self._outputs(X)
+        if isinstance(self._targets, LabelTargets):
+            return outputs
         scores: Array = outputs @ self._targets.coding.codes.T
         return (scores[:, 1] - scores[:, 0]) / (1 + len(outputs.T) % 2) if len(self.classes_) == 2 else scores
 
     def predict(self, X: Any) -> Any:
-        """The most likely class of each row, as the kind of X.
+        """The most likely class of each row, as the kind of X; of several labels per row zeros and ones.
 
         Parameters
         ----------
         X : array, data frame, tensor or sparse matrix of shape (n, d)
         """
         scores = self._scores(X.detach() if isinstance(X, torch.Tensor) else X)
+        if isinstance(self._targets, LabelTargets):
+            return hand_back((scores > 0).astype(self._targets.kind), X, self._names(), self._output_container)
         places = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(1)
         return hand_back(self.classes_[places], X, self._target_names or ["y"], self._output_container)
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Any:
-        """Probabilities of the classes, of shape (n, k), in the order of `classes_`.
+        """Probabilities of the classes, of shape (n, k), in the order of `classes_`; of several labels per row, the
+        probability that each is there.
 
         The logistic, softmax and exponential losses have their own link. The least squares fit estimates the
         probabilities themselves, but shrunk towards each other; `calibration_` corrects that, and without it they are
@@ -436,6 +499,9 @@ n_features_in_, feature_names_in_
         ['prediction', 'probability_high', 'probability_low']
         """
         found = {"prediction": np.asarray(self.predict(X))}
+        if self.multilabel_:
+            columns = found.pop("prediction").T
+            found = {f"prediction_{name}": column for name, column in zip(self._names(), columns, strict=True)}
         if probabilities:
             chances = np.asarray(self.predict_proba(X)).T
             found |= {f"probability_{name}": chance for name, chance in zip(self._names(), chances, strict=True)}
@@ -445,13 +511,15 @@ n_features_in_, feature_names_in_
         refuse_gradients(self, X)
         outputs = self._outputs(X)
         loss = self._targets.loss
-        if isinstance(loss, Logistic | Exponential | Softmax):
+        if isinstance(loss, Logistic | Exponential | Softmax | MultilabelLogistic):
             return as_numpy(loss.probabilities(torch.from_numpy(outputs)))
-        shares = shares_of(outputs, self._targets.coding)
-        calibration = self.calibration_
-        return nearest_probabilities(shares) if calibration is None else calibration.probabilities(shares)
+        shares, calibration = self._targets.shares(outputs), self.calibration_
+        found = nearest_probabilities(shares) if calibration is None else calibration.probabilities(shares)
+        return found[:, 1].reshape(outputs.shape) if self.multilabel_ else found
 
     def _names(self, outputs: int | None = None) -> list[str]:
+        if self.multilabel_ and self._target_names:
+            return self._target_names
         return [str(label) for label in self.classes_]
 
     def _type(self) -> np.dtype[Any]:
@@ -468,7 +536,8 @@ n_features_in_, feature_names_in_
         return values | {
             "classes": self.classes_.tolist(),
             "label_type": self.classes_.dtype.str,
-            "coding": type(self._targets.coding).__name__,
+            "coding": None if isinstance(self._targets, LabelTargets) else type(self._targets.coding).__name__,
+            "indicators": self._targets.kind.str if isinstance(self._targets, LabelTargets) else None,
             "loss": self._targets.loss.name,
             "target_names": self._target_names,
         }, arrays
@@ -476,12 +545,17 @@ n_features_in_, feature_names_in_
     def _set_state(self, values: dict[str, Any], arrays: dict[str, Array]) -> None:
         super()._set_state(values, arrays)
         self.classes_ = np.array(values["classes"], dtype=values["label_type"])
-        k = len(self.classes_)
-        coding = {"OneHot": OneHot, "Simplex": Simplex}[values["coding"]](k)
-        self._targets = ClassTargets(LOSSES[values["loss"]], self.classes_, coding)
+        k, loss = len(self.classes_), LOSSES[values["loss"]]
+        indicators = values.get("indicators")  # files of versions before had none
+        self.multilabel_, outputs = indicators is not None, k
+        if self.multilabel_:
+            self._targets = LabelTargets(loss, np.dtype(indicators))
+        else:
+            coding = {"OneHot": OneHot, "Simplex": Simplex}[values["coding"]](k)
+            self._targets, outputs = ClassTargets(loss, self.classes_, coding), coding.outputs
         self._target_names = values["target_names"]
         self.calibration_ = Calibration(**values["calibration"]) if "calibration" in values else None
-        if self.coefficients_.shape[1] != coding.outputs:
+        if self.coefficients_.shape[1] != outputs:
             raise ValueError(f"{self.coefficients_.shape[1]} outputs do not code {k} classes")
         self._unpack_moments(values, arrays, k)
 

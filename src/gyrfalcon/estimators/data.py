@@ -17,6 +17,7 @@ from gyrfalcon.arrays import AnyPoints
 from gyrfalcon.data import Source
 from gyrfalcon.data.points import as_points
 
+from .mixed import about_text, encode, is_mixed, missing_column
 from .streams import is_stream, read_stream
 
 Array = np.ndarray[Any, Any]
@@ -26,18 +27,27 @@ PLAIN_ROWS = 1 << 16  # rows of an array that are checked here: of more, the pri
 
 def read_points(estimator: BaseEstimator, X: Any, *, reset: bool) -> AnyPoints:
     """X as finite float32 or float64 points, checked as scikit-learn does; tensors stay on their device, and what is
-    too large for memory stays where it is."""
+    too large for memory stays where it is. Missing values, categories and dates become features, by rules of the fit.
+    """
     if type(X) is np.ndarray and not reset and _is_plain(estimator, X):
         return X
+    if reset:
+        estimator.encoder_ = None
+    if getattr(estimator, "encoder_", None) is not None or (reset and is_mixed(X)):
+        return encode(estimator, X, reset=reset)
     if is_stream(X):
         return read_stream(estimator, X, reset=reset)
     if not isinstance(X, Tensor) or X.ndim != 2 or 0 in X.shape:  # scikit-learn's own words for the last two
         try:
             points = validate_data(estimator, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=reset)
         except ValueError as error:
-            if "could not convert string" not in str(error) and "contains NaN" not in str(error):
-                raise
-            raise ValueError(_about_tables(estimator, X, error)) from None
+            if "contains NaN" in str(error) and not isinstance(X, Tensor) and not sparse.issparse(X):
+                if reset:
+                    return encode(estimator, X, reset=True)
+                raise ValueError(_about_gaps(estimator, X)) from None
+            if "could not convert string" in str(error):
+                raise ValueError(about_text(estimator, f"X holds text: {error}")) from None
+            raise
         return sparse.csr_array(points) if sparse.issparse(points) else points
     tensor = X.detach()
     validate_data(estimator, _header(tensor), reset=reset, skip_check_array=True)
@@ -46,24 +56,12 @@ def read_points(estimator: BaseEstimator, X: Any, *, reset: bool) -> AnyPoints:
     return as_points(tensor, "X")
 
 
-def _about_tables(estimator: BaseEstimator, X: Any, error: ValueError) -> str:
-    """What to do with rows that hold text or missing values."""
-    if "contains NaN" in str(error):
-        what = "Input X contains NaN"
-        missing = [name for name in X.columns if _has_gaps(X[name])] if hasattr(X, "columns") else []
-        what += f" in column {str(missing[0])!r}" if missing else ""
-    else:
-        what = f"X holds text: {error}"
+def _about_gaps(estimator: BaseEstimator, X: Any) -> str:
     return (
-        f"{what}, and {type(estimator).__name__} takes numbers. gyrfalcon.TableModel().fit(table, target) takes tables "
-        "with text, categories, dates and missing values as they are; in a pipeline, put a "
-        "gyrfalcon.TablePreprocessor() before the estimator."
+        f"Input X contains NaN{missing_column(X)}, and the rows that {type(estimator).__name__} was fitted to had no "
+        "missing values: fit it to rows that have some, or use gyrfalcon.TableModel().fit(table, target), which fills "
+        "them in."
     )
-
-
-def _has_gaps(column: Any) -> bool:
-    values = np.asarray(column)
-    return values.dtype.kind == "f" and bool(np.isnan(values).any())
 
 
 def _is_plain(estimator: BaseEstimator, X: Array) -> bool:
@@ -74,6 +72,7 @@ def _is_plain(estimator: BaseEstimator, X: Array) -> bool:
         and X.shape[1] == getattr(estimator, "n_features_in_", None)
         and 0 < X.shape[0] <= PLAIN_ROWS
         and not hasattr(estimator, "feature_names_in_")
+        and getattr(estimator, "encoder_", None) is None
         and bool(np.isfinite(X).all())
     )
 
@@ -121,22 +120,38 @@ def read_targets(y: Any, *, rows: int) -> Array:
     return values
 
 
-def read_labels(y: Any, *, rows: int) -> Array:
-    """Class labels, of shape (n,), as they came."""
-    y = _in_numpy(y)
+def read_labels(y: Any, *, rows: int, several: bool = False) -> Array:
+    """Class labels, of shape (n,), as they came; if there may be several for each row, also an array of zeros and ones
+    of shape (n, t)."""
+    y = y.toarray() if sparse.issparse(y) else _in_numpy(y)
     if y is None:
         raise ValueError("y is missing: this estimator requires y to be passed, but the target y is None")
+    shape: tuple[int, ...] = getattr(y, "shape", None) or (np.shape(y) if isinstance(y, list | tuple) else ())
+    if several and len(shape) == 2 and shape[1] > 1:
+        return _read_indicators(y, rows)
     try:
         labels: Array = column_or_1d(y, warn=True)
     except ValueError as error:
         if len(getattr(y, "shape", ())) != 2:
             raise
-        remedy = "for several labels per row, use sklearn.multioutput.MultiOutputClassifier(KernelClassifier())"
-        raise ValueError(f"{str(error).rstrip('.')}: {remedy}") from None
+        raise ValueError(f"{str(error).rstrip('.')}: pass one label for each row") from None
     assert_all_finite(labels, input_name="y")
     if len(labels) != rows:
         raise ValueError(f"X has {rows} rows but y has {len(labels)}: one label per row is needed")
     return labels
+
+
+def _read_indicators(y: Any, rows: int) -> Array:
+    """Which of several labels each row has: zeros and ones of shape (n, t)."""
+    indicators: Array = check_array(y, dtype=None, input_name="y")
+    if indicators.dtype.kind not in "biuf" or not np.isin(indicators, (0, 1)).all():
+        raise ValueError(
+            f"y has {indicators.shape[1]} columns and must hold 1 where a row has a label and 0 where it has not: for "
+            "several targets with classes of their own, use sklearn.multioutput.MultiOutputClassifier"
+        )
+    if len(indicators) != rows:
+        raise ValueError(f"X has {rows} rows but y has {len(indicators)}: one row of labels is needed for each")
+    return indicators
 
 
 def read_weights(sample_weight: Any, X: AnyPoints) -> Array | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable
 from types import TracebackType
@@ -10,7 +9,7 @@ from typing import Any
 
 import torch
 
-from gyrfalcon.progress import Bar
+from gyrfalcon.progress import Bar, TimeLeft
 from gyrfalcon.solvers import EarlyStopping, Snapshot, Solver, Step
 from gyrfalcon.solvers.stopping import Watch
 
@@ -57,7 +56,7 @@ class Monitor:
         self.latest: Step | None = None
         self.stopped = ""
         self._bar = Bar("fit", verbose=verbose)
-        self._first: tuple[int, float, float] | None = None  # iteration, time and residual
+        self._left = TimeLeft(self.residual, self.total)
 
     def __enter__(self) -> Monitor:
         return self
@@ -103,21 +102,8 @@ class Monitor:
                 self.stopped = f"the validation error has not fallen for {self._watch.waited} iterations"
 
     def _draw(self, step: Step) -> None:
-        residual, now = step.residual, time.monotonic()
-        if self._first is None:
-            self._first = step.iteration, now, residual
-        left = self._iterations_left(step.iteration, residual)
+        left, words = self._left.see(step.iteration, step.residual, time.monotonic())
         shown = [f"iteration {step.iteration}", f"objective {step.objective:.6g}"]
         shown += [f"validation error {self.errors[-1]:.4g}"] if self.errors else []
-        seen = step.iteration - self._first[0]
-        if seen > 0:
-            shown.append(f"about {left * (now - self._first[1]) / seen:.0f} s left")
+        shown += [words] if words else []
         self._bar.show(step.iteration + left, " · ".join(shown), step.iteration)
-
-    def _iterations_left(self, iteration: int, residual: float) -> int:
-        """From the rate at which the residual has fallen so far."""
-        most = self.total - iteration
-        if self._first is None or self.residual <= 0 or not 0 < residual < self._first[2]:
-            return most
-        rate = math.log(self._first[2] / residual) / (iteration - self._first[0])
-        return max(0, min(most, math.ceil(math.log(max(residual / self.residual, 1)) / rate)))

@@ -15,7 +15,7 @@ from gyrfalcon.arrays import AnyPoints, Array, as_kind, device_of, torch_dtype
 from gyrfalcon.centers.rows import take
 from gyrfalcon.data import Points, Source
 from gyrfalcon.kernels import Kernel
-from gyrfalcon.losses import Squared
+from gyrfalcon.losses import Squared, has_kink
 from gyrfalcon.matrix import KernelMatrix
 from gyrfalcon.matrix.predictor import Predictor
 from gyrfalcon.partition import LocalFunction, Partition
@@ -159,7 +159,7 @@ def fit_function(
         kernel, penalty = learned.kernel, learned.noise / total
         tuning = learned.trace.in_units_of(total) if isinstance(learned.trace, Trace) else learned.trace
         unpenalized = settings.solver is not None and not settings.solver.traits.needs_penalty
-        if isinstance(settings.penalty, str) and (unpenalized or not loss.smooth):
+        if isinstance(settings.penalty, str) and (unpenalized or not (loss.smooth or has_kink(loss))):
             penalty = 0.0
         if settings.partition is not None and settings.partition_on_trial:
             kept, stage = choices.tried_partition(settings.partition, kernel, penalty * total)

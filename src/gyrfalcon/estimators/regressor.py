@@ -61,9 +61,10 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
         "robust" is log cosh, which grows like the absolute error; `losses.Quantile(0.9)` fits a quantile.
     solver : str or Solver
         "auto" takes the one that is expected to be fastest; `record_` says which and why. Others by name are "exact",
-        "direct", "falkon", "eigenpro", "newton", "nytro", "nu_method", "kernel_cg", "spectral_cutoff" and "sgd"; with
-        settings of their own they are values of `gyrfalcon.solvers`, such as `Falkon(tolerance=1e-5)`. The last five
-        are regularized by when they stop, on rows they hold out, and take a penalty of "auto" for none.
+        "direct", "falkon", "eigenpro", "newton", "smoothed_newton", "nytro", "nu_method", "kernel_cg",
+        "spectral_cutoff" and "sgd"; with settings of their own they are values of `gyrfalcon.solvers`, such as
+        `Falkon(tolerance=1e-5)`. The last five are regularized by when they stop, on rows they hold out, and take a
+        penalty of "auto" for none.
     fit_intercept : bool
         Whether to fit b, which is not penalized.
     early_stopping : bool or EarlyStopping
@@ -116,6 +117,8 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
     n_iter_ : int
     n_features_in_ : int
     feature_names_in_ : array of shape (d,)
+    encoder_ : TablePreprocessor or None
+        What makes features of X if the fit had missing values, categories or dates.
 
     Examples
     --------
@@ -199,6 +202,7 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
         X : array, data frame, tensor or sparse matrix of shape (n, d), or data larger than memory
             The path of a Parquet, Feather, Zarr, .npy or CSV file, a function that gives an iterator of chunks, what
             `gyrfalcon.data.open` returns, or a Dask array or frame. Rows are read in every pass; targets are kept.
+            Missing values of arrays, and missing values, categories and dates of data frames, become features.
         y : array, series or tensor of shape (n,) or (n, t)
         sample_weight : array of shape (n,), optional
             A row of weight two counts like two rows.

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from gyrfalcon.arrays import Array, as_numpy
-from gyrfalcon.losses import Coding, Loss, Squared
+from gyrfalcon.losses import Coding, Loss, Simplex, Squared
 
 Coefficients = tuple[Tensor, Tensor]
 """Coefficients of shape (m, t) and intercepts of shape (t,), in the units of the solver."""
@@ -93,8 +93,23 @@ class RegressionTargets:
         return float((np.sqrt(squares) * self.scale).mean())
 
 
+class _Coded:
+    """Labels that are fitted as codes, in the units of the solver."""
+
+    @property
+    def unit(self) -> float:
+        return 1.0
+
+    def decode(self, solution: Coefficients) -> tuple[Array, Any]:
+        return as_numpy(solution[0]), as_numpy(solution[1])
+
+    def start(self, coefficients: Array, intercept: Any) -> Coefficients:
+        """What `decode` made, as the solver knows it."""
+        return torch.from_numpy(coefficients), torch.from_numpy(intercept)
+
+
 @dataclass(frozen=True)
-class ClassTargets:
+class ClassTargets(_Coded):
     """Labels, each the code of its class.
 
     Attributes
@@ -108,10 +123,6 @@ class ClassTargets:
     classes: Array
     coding: Coding
 
-    @property
-    def unit(self) -> float:
-        return 1.0
-
     def indices(self, labels: Array, weights: Array | None, name: str = "y") -> Array:
         """The number of each label's class; rows of no weight may have any label."""
         places = np.minimum(np.searchsorted(self.classes, labels), len(self.classes) - 1)
@@ -122,21 +133,63 @@ class ClassTargets:
             raise ValueError(f"{name} has the label {labels[unknown].tolist()[0]!r}, which is none of the classes of y")
         return places
 
+    def check(self, y: Array, name: str) -> None:
+        """Refuse labels that are none of the classes."""
+        self.indices(y, None, name)
+
     def encode(self, y: Array, weights: Array | None = None, name: str = "y") -> Array:
         return self.coding.encode(self.indices(y, weights, name))
 
-    def decode(self, solution: Coefficients) -> tuple[Array, Any]:
-        return as_numpy(solution[0]), as_numpy(solution[1])
+    def shares(self, outputs: Array) -> Array:
+        """What outputs of least squares say of the probability of each class, of shape (n, k)."""
+        scores: Array = outputs @ self.coding.codes.T
+        k = len(self.coding.codes)
+        return (1 + (k - 1) * scores) / k if isinstance(self.coding, Simplex) else scores
 
-    def start(self, coefficients: Array, intercept: Any) -> Coefficients:
-        """What `decode` made, as the solver knows it."""
-        return torch.from_numpy(coefficients), torch.from_numpy(intercept)
+    def judged(self, outputs: Array, y: Array, weights: Array) -> tuple[Array, Array, Array]:
+        """Shares, which of them is true, and weights, for a calibration."""
+        return self.shares(outputs), self.indices(y, None), weights
 
     def error(self, outputs: Array, y: Array, weights: Array | None) -> float:
         """The mean loss."""
         codes = self.encode(y, weights, "y_val")
         losses = self.loss.value(torch.from_numpy(outputs), torch.from_numpy(codes))
         return float(np.average(as_numpy(losses), weights=weights))
+
+
+@dataclass(frozen=True)
+class LabelTargets(_Coded):
+    """Several labels for each row, 1 where they are there and -1 where they are not.
+
+    Attributes
+    ----------
+    loss : Loss
+    kind : dtype
+        Of the indicators, 0 and 1, that users give and get.
+    """
+
+    loss: Loss
+    kind: np.dtype[Any]
+
+    def check(self, y: Array, name: str) -> None:
+        """Nothing is left to check of zeros and ones."""
+
+    def encode(self, y: Array) -> Array:
+        return 2.0 * y - 1.0
+
+    def error(self, outputs: Array, y: Array, weights: Array | None) -> float:
+        """The mean loss."""
+        losses = self.loss.value(torch.from_numpy(outputs), torch.from_numpy(self.encode(y)))
+        return float(np.average(as_numpy(losses), weights=weights))
+
+    def shares(self, outputs: Array) -> Array:
+        """Of each row and label in turn, what least squares says of the probabilities that it is not there, and is."""
+        present = (1 + outputs.reshape(-1, 1)) / 2
+        return np.concatenate([1 - present, present], 1)
+
+    def judged(self, outputs: Array, y: Array, weights: Array) -> tuple[Array, Array, Array]:
+        """Shares, which of the two is true, and weights, for a calibration that all labels have in common."""
+        return self.shares(outputs), y.astype(np.intp).ravel(), np.repeat(weights, y.shape[1])
 
 
 def check_same_kind(known: Array, labels: Array) -> None:

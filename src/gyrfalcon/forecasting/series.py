@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from gyrfalcon.arrays import Array
+from gyrfalcon.encoding.columns import as_column, named_columns
 from gyrfalcon.tables import read_table
-from gyrfalcon.tables.columns import as_column, named_columns
 
 from .lags import LaggedSource
 from .stamps import check_order, duration_text, grid_step, read_moment, read_stamps

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gyrfalcon.arrays import Array
-from gyrfalcon.tables.columns import as_column
+from gyrfalcon.encoding.columns import as_column
 
 MICROSECONDS = {"s": 10**6, "min": 60 * 10**6, "h": 3600 * 10**6, "D": 86_400 * 10**6, "W": 7 * 86_400 * 10**6}
 CLOCK_CHANGE = np.timedelta64(2, "h")  # stamps that go back by no more look like a clock that was set back

@@ -6,8 +6,10 @@ from .coding import Coding, OneHot, Simplex
 from .exponential import Exponential
 from .hinge import Hinge
 from .logistic import Logistic
+from .multilabel import MultilabelLogistic
 from .quantile import Quantile
 from .robust import Robust
+from .smoothed import Smoothed, has_kink, smoothed
 from .softmax import Softmax
 from .squared import Squared
 
@@ -22,6 +24,7 @@ LOSSES: dict[str, Loss] = {
         Exponential(),
         Hinge(),
         Softmax(),
+        MultilabelLogistic(),
     )
 }
 
@@ -34,11 +37,15 @@ __all__ = [
     "Logistic",
     "Loss",
     "MarginLoss",
+    "MultilabelLogistic",
     "OneHot",
     "Quantile",
     "ResidualLoss",
     "Robust",
     "Simplex",
+    "Smoothed",
     "Softmax",
     "Squared",
+    "has_kink",
+    "smoothed",
 ]

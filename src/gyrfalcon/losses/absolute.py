@@ -23,6 +23,8 @@ class Absolute(ResidualLoss):
     name: ClassVar[str] = "absolute"
     native: ClassVar[str | None] = "absolute"
     smooth: ClassVar[bool] = False
+    kink: ClassVar[float | None] = 0.0
+    jump: ClassVar[float] = 2.0
 
     def phi(self, u: Tensor) -> Tensor:
         return u.abs()

@@ -68,7 +68,13 @@ class Loss(ABC):
 
 
 class ProfileLoss(Loss):
-    """A loss made of a function φ of one number, with its slope φ' and its bend φ''."""
+    """A loss made of a function φ of one number, with its slope φ' and its bend φ''.
+
+    One of two straight pieces says where they meet and how much the slope grows there; `smoothed` rounds that corner.
+    """
+
+    kink: ClassVar[float | None] = None
+    jump: ClassVar[float] = 0.0
 
     @abstractmethod
     def phi(self, u: Tensor) -> Tensor:

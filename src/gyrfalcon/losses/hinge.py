@@ -23,6 +23,8 @@ class Hinge(MarginLoss):
     name: ClassVar[str] = "hinge"
     native: ClassVar[str | None] = "hinge"
     smooth: ClassVar[bool] = False
+    kink: ClassVar[float | None] = 1.0
+    jump: ClassVar[float] = 1.0
 
     def phi(self, u: Tensor) -> Tensor:
         return (1 - u).clamp(min=0)

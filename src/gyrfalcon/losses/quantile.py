@@ -32,6 +32,8 @@ class Quantile(ResidualLoss):
     name: ClassVar[str] = "quantile"
     native: ClassVar[str | None] = "quantile"
     smooth: ClassVar[bool] = False
+    kink: ClassVar[float | None] = 0.0
+    jump: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
         if not 0 < self.level < 1:

@@ -11,13 +11,15 @@ import torch
 
 from gyrfalcon.kernels import Kernel
 from gyrfalcon.matrix.plan import readable
+from gyrfalcon.progress import duration
 
 from . import cost
 from .calibration import calibrate
 from .checks import as_counts
 from .cost import Setting
 from .law import ZERO, Seconds
-from .table import PlanTable, duration
+from .load import busy_words, load_of_machine, slowdown
+from .table import PlanTable
 
 ROWS = (1e5, 1e6, 1e7, 1e8, 1e9)
 WORKERS = (1, 2, 8, 64)
@@ -135,6 +137,8 @@ def predict(setting: Setting) -> FitPlan:
     """Calibrate, if that has not been done for such fits, and apply the model."""
     rates = calibrate(setting.conditions())
     seconds, memory = cost.seconds(setting, rates), cost.memory(setting)
+    load = load_of_machine()
+    seconds = {name: part.at_most_times(slowdown(load)) for name, part in seconds.items()}
     total = ZERO
     for part in seconds.values():
         total = total.plus(part)
@@ -143,8 +147,14 @@ def predict(setting: Setting) -> FitPlan:
         **asked,
         seconds=seconds | {"total": total},
         memory=memory | {"peak": cost.peak(memory)},
-        assumed=tuple(_assumed(setting, rates.reading.best[0], rates.seconds)),
+        assumed=(*_assumed(setting, rates.reading.best[0], rates.seconds), *_busy(load)),
     )
+
+
+def _busy(load: float) -> list[str]:
+    if slowdown(load) == 1:
+        return []
+    return [f"the machine is busy, with {busy_words(load)}: the longer time is for as long as that lasts"]
 
 
 def _assumed(setting: Setting, reading: float, calibration: float) -> list[str]:

@@ -34,6 +34,10 @@ class Seconds(NamedTuple):
     def times(self, factor: float) -> Seconds:
         return Seconds(*(factor * value for value in self))
 
+    def at_most_times(self, factor: float) -> Seconds:
+        """The same with a later end."""
+        return self._replace(high=self.high * factor)
+
     def at_least(self, other: Seconds) -> Seconds:
         return Seconds(*map(max, self, other))
 

@@ -7,6 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from gyrfalcon.matrix.plan import readable
+from gyrfalcon.progress import duration
 
 if TYPE_CHECKING:
     from .fit_plan import FitPlan
@@ -57,15 +58,3 @@ class PlanTable:
         top = "".join(f"<th>{escape(cell)}</th>" for cell in head)
         rows = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in line)}</tr>" for line in body)
         return f"<table><caption>{escape(self.title)}</caption><tr>{top}</tr>{rows}</table>"
-
-
-def duration(seconds: float) -> str:
-    """Format a time with a suitable unit and two digits."""
-    for unit, size, most in (("ms", 1e-3, 1.0), ("s", 1.0, 100.0), ("min", 60.0, 6000.0), ("h", 3600.0, 172800.0)):
-        if seconds < most:
-            return f"{_two_digits(seconds / size)} {unit}"
-    return f"{_two_digits(seconds / 86400)} days"
-
-
-def _two_digits(value: float) -> str:
-    return f"{value:.0f}" if value >= 9.95 else f"{value:.2g}"

@@ -15,11 +15,11 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
+from gyrfalcon.encoding.rules import Rule
 from gyrfalcon.estimators.data import read_labels, read_points, read_targets
 from gyrfalcon.estimators.streams import is_stream
 from gyrfalcon.tables import TablePreprocessor
 from gyrfalcon.tables.findings import findings
-from gyrfalcon.tables.rules import Rule
 from gyrfalcon.tables.scores import decide, place_of
 
 from .importance import importance
@@ -101,6 +101,13 @@ def gather(
     pipeline = isinstance(model, Pipeline)
     estimator = model[-1] if pipeline else model
     seen = model[:-1].transform(X) if pipeline and len(model) > 1 else X
+    if getattr(estimator, "encoder_", None) is not None:  # what follows is about the features that it makes
+        preprocessor = estimator.encoder_ if preprocessor is None else preprocessor
+        if X_train is not None:
+            X_train = read_points(estimator, model[:-1].transform(X_train) if pipeline else X_train, reset=False)
+        X = seen = read_points(estimator, seen, reset=False)
+        model = estimator = estimator.behind_encoder()
+        pipeline = False
     points = read_points(estimator, seen, reset=False)
     if preprocessor is None and pipeline and len(model) == 2 and isinstance(model[0], TablePreprocessor):
         preprocessor = model[0]

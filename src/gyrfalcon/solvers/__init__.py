@@ -6,7 +6,7 @@ from .eigenpro import EigenPro, eigenpro_stream
 from .exact import Exact
 from .falkon import Falkon
 from .filters import KernelCG, NuMethod, Nytro, SpectralCutoff
-from .newton import Newton
+from .newton import Newton, SmoothedNewton
 from .paths import (
     NystromPath,
     RandomFeaturePath,
@@ -43,6 +43,7 @@ __all__ = [
     "Record",
     "Risk",
     "Run",
+    "SmoothedNewton",
     "Snapshot",
     "Solution",
     "Solver",

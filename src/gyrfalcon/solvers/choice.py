@@ -7,13 +7,14 @@ from typing import Any
 import torch
 
 from gyrfalcon import costs
+from gyrfalcon.losses import has_kink
 
 from .direct import Direct
 from .eigenpro import EigenPro
 from .exact import Exact
 from .falkon import Falkon, sample_rows
 from .filters import KernelCG, NuMethod, Nytro, SpectralCutoff
-from .newton import Newton
+from .newton import Newton, SmoothedNewton
 from .problem import LeastSquares
 from .risk import Risk
 from .sgd import SGD
@@ -21,7 +22,19 @@ from .solver import Solver
 
 SOLVERS: dict[str, type[Solver[Any]]] = {
     solver.name: solver
-    for solver in (Direct, EigenPro, Exact, Falkon, KernelCG, Newton, NuMethod, Nytro, SGD, SpectralCutoff)
+    for solver in (
+        Direct,
+        EigenPro,
+        Exact,
+        Falkon,
+        KernelCG,
+        Newton,
+        NuMethod,
+        Nytro,
+        SGD,
+        SmoothedNewton,
+        SpectralCutoff,
+    )
 }
 
 DIRECT_MATRICES = 3  # of m × m numbers that Direct holds in memory; Falkon goes to a file where they do not fit
@@ -55,7 +68,8 @@ def choose(problem: LeastSquares | Risk, max_iterations: int = 100) -> tuple[Sol
     """
     if isinstance(problem, Risk):
         if not problem.loss.smooth:
-            return SGD(), f"the {problem.loss.name} loss has kinks"
+            able = SmoothedNewton() if has_kink(problem.loss) else SGD()
+            return able, f"the {problem.loss.name} loss has kinks"
         return Newton(), f"the {problem.loss.name} loss is not squared"
     seconds: dict[type[Solver[Any]], float] = {Falkon: falkon_seconds(problem, max_iterations)}
     if 8 * DIRECT_MATRICES * problem.K.shape[1] ** 2 <= problem.K.memory_budget:

@@ -109,6 +109,25 @@ class Record:
         if isinstance(self.path, dict):  # from a model file
             object.__setattr__(self, "path", FilterPath(**self.path))
 
+    def __str__(self) -> str:
+        """A short table: how it was solved, how it ended, and how long the parts took."""
+        rows = {
+            "solver": f"{self.solver} ({self.reason})" if self.reason else self.solver,
+            "ended": self.message if self.converged else f"{self.message}; it has not converged",
+        }
+        if self.iterations:
+            inner = f", {self.inner_iterations:,} inside them" if self.inner_iterations else ""
+            rows["iterations"] = f"{self.iterations:,}{inner}"
+        if self.objective:
+            rows["objective"] = f"{sum(self.objective):.6g}"
+        if self.validation_errors:
+            rows["validation"] = f"{min(self.validation_errors):.6g} at best"
+        if self.seconds:
+            rows["seconds"] = ", ".join(f"{part.replace('_', ' ')} {time:.2g}" for part, time in self.seconds.items())
+        if self.plan:
+            rows["products"] = self.plan.splitlines()[0]
+        return "\n".join(f"{name:<12}{value}" for name, value in rows.items())
+
     def after(self, residuals: Any, values: Any) -> Record:
         """The record of a solve in float64 that continues one in float32, of which these are the histories."""
         return dataclasses.replace(

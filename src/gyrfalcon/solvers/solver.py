@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gyrfalcon.losses import Loss, Squared
+from gyrfalcon.losses import Loss, Squared, has_kink
 from gyrfalcon.matrix import KernelMatrix
 
 from .problem import LeastSquares, Problem, check_weights
@@ -31,8 +31,9 @@ class Traits:
 
     Attributes
     ----------
-    losses : "squared", "smooth" or "convex"
-        The losses that it minimizes.
+    losses : "squared", "smooth", "kinked" or "convex"
+        The losses that it minimizes: the squared loss; those with two derivatives; those and losses that name their
+        kink; any.
     needs_penalty : bool
         Whether the penalty regularizes. Otherwise the number of iterations does, and a penalty of zero is usual.
     weights : bool
@@ -62,7 +63,8 @@ class Traits:
     holds_out: bool = False
 
     def minimizes(self, loss: Loss) -> bool:
-        return isinstance(loss, Squared) or self.losses == "convex" or (self.losses == "smooth" and loss.smooth)
+        able = {"convex": True, "smooth": loss.smooth, "kinked": loss.smooth or has_kink(loss)}
+        return isinstance(loss, Squared) or able.get(self.losses, False)
 
 
 class State:
@@ -220,8 +222,11 @@ class Solver(ABC, Generic[S]):
     def check(self, *, loss: Loss, weights: Any = None, **options: Any) -> None:
         """Refuse by name what this solver cannot do."""
         if not self.traits.minimizes(loss):
-            able = "least squares" if self.traits.losses == "squared" else "losses with two derivatives"
-            other = "'newton' or 'auto'" if loss.smooth else "'sgd' or 'auto'"
+            able = {"smooth": "losses with two derivatives", "kinked": "losses that name their kink"}.get(
+                self.traits.losses, "least squares"
+            )
+            other = "'newton' or 'auto'" if loss.smooth else "'smoothed_newton' or 'auto'"
+            other = other if loss.smooth or has_kink(loss) else "'sgd' or 'auto'"
             raise ValueError(f"solver={self.name!r} solves {able} only, not the {loss.name} loss: take {other}")
         if weights is not None and not self.traits.weights:
             raise ValueError(f"solver={self.name!r} takes no weights: drop them, or take another solver")

@@ -14,10 +14,9 @@ from typing import Any
 
 from gyrfalcon.data.arrow import arrow_package
 from gyrfalcon.data.csv_file import check_header
-
-from .columns import check_names
-from .formats import DECIMALS, ReadingWarning
-from .inference import decimal_evidence
+from gyrfalcon.encoding.columns import check_names
+from gyrfalcon.encoding.formats import DECIMALS, ReadingWarning
+from gyrfalcon.encoding.inference import decimal_evidence
 
 DELIMITERS = (",", ";", "\t", "|")
 HEAD = 1 << 16  # bytes after the first line that are looked at

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from .columns import check_names
-from .formats import ReadingWarning
+from gyrfalcon.encoding.columns import check_names
+from gyrfalcon.encoding.formats import ReadingWarning
 
 _ERRORS = {"#N/A", "#NULL!", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", ""}
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from gyrfalcon.data.arrow import arrow_package
 from gyrfalcon.data.many import files_of
+from gyrfalcon.encoding.columns import DAY, as_column, check_names
 
-from .columns import DAY, as_column, check_names
 from .csv_text import dialect_of, read_csv
 from .excel import read_excel
 

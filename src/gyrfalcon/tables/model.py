@@ -10,16 +10,16 @@ from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from gyrfalcon.data.many import files_of
+from gyrfalcon.encoding.columns import Array, Column, named_columns
+from gyrfalcon.encoding.inference import Reading
+from gyrfalcon.encoding.preprocessor import TablePreprocessor
 from gyrfalcon.estimators import KernelClassifier, KernelRegressor
 from gyrfalcon.estimators.base import KernelEstimator
 from gyrfalcon.estimators.data import hand_back
 from gyrfalcon.persistence import Savable, State, build, describe
 from gyrfalcon.solvers import Newton
 
-from .columns import Array, Column, named_columns
 from .files import ENDINGS, is_csv, read_table
-from .inference import Reading
-from .preprocessor import TablePreprocessor
 from .scores import decide, place_of, scores
 from .targets import TASKS, read_target, task_of, values_of
 

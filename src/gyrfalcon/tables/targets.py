@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from .columns import Array, Column, as_column, listed
-from .formats import Format, formatted
-from .inference import Reading, infer_dates, infer_numbers
+from gyrfalcon.encoding.columns import Array, Column, as_column, listed
+from gyrfalcon.encoding.formats import Format, formatted
+from gyrfalcon.encoding.inference import Reading, infer_dates, infer_numbers
 
 TASKS = ("regression", "classification")
 FEW_NUMBERS = 10  # different whole numbers that are taken as classes

@@ -121,7 +121,7 @@ def plot_relevance(model: Any, ax: Axes | None = None, *, most: int = 20) -> Axe
     ['x0', 'x1']
     """
     values = relevance(model)
-    names = getattr(model, "feature_names_in_", [f"x{i}" for i in range(len(values))])
+    names = model.kernel_feature_names
     order = np.argsort(-values)[:most]
     ax = axes(ax)
     ax.barh(np.arange(len(order)), values[order], color="C0")

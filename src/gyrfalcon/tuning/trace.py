@@ -136,6 +136,11 @@ class Trace:
         stages = [stage.in_units_of(total_weight) for stage in self.stages]
         return replace(self, steps=steps, stages=stages, total_weight=total_weight)
 
+    def scaled(self, factor: float) -> Trace:
+        """The same with penalties times a factor: those of a loss that bends so much more than the squared loss."""
+        steps = [replace(step, penalty=step.penalty * factor) for step in self.steps]
+        return replace(self, steps=steps, stages=[stage.in_units_of(1 / factor) for stage in self.stages])
+
     def __str__(self) -> str:
         return "\n".join(map(str, self.stages)) or f"{self.objective} by {self.optimizer}: {self.message}"
 

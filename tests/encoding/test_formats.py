@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gyrfalcon as gf
+from gyrfalcon.encoding.columns import as_column
+from gyrfalcon.encoding.formats import DateFormat, Format, NumberFormat, split_number
+from gyrfalcon.encoding.inference import decimal_evidence, infer_dates, infer_formats, infer_numbers
 from gyrfalcon.tables import ReadingWarning, UnseenWarning
-from gyrfalcon.tables.columns import as_column
-from gyrfalcon.tables.formats import DateFormat, Format, NumberFormat, split_number
-from gyrfalcon.tables.inference import decimal_evidence, infer_dates, infer_formats, infer_numbers
 
 NUMBERS = {
     "$3,380.34": 3380.34,

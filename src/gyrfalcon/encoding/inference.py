@@ -97,7 +97,7 @@ def infer_formats(
 
     Examples
     --------
-    >>> from gyrfalcon.tables.columns import as_column
+    >>> from gyrfalcon.encoding.columns import as_column
     >>> cells = {"sold": ["09/26/2024", "10/01/2024"], "price": ["$3,380.34", "$12.50"], "city": ["Rome", "Oslo"]}
     >>> found = infer_formats(as_column(name, values) for name, values in cells.items())
     >>> for name, reading in found.items():
