@@ -19,7 +19,19 @@ from gyrfalcon.losses import Squared
 from gyrfalcon.matrix import KernelMatrix
 from gyrfalcon.matrix.predictor import Predictor
 from gyrfalcon.partition import LocalFunction, Partition
-from gyrfalcon.solvers import EarlyStopping, EigenPro, Exact, LeastSquares, Record, Risk, Solution, Solver, Step, choose
+from gyrfalcon.solvers import (
+    EarlyStopping,
+    EigenPro,
+    Exact,
+    Falkon,
+    LeastSquares,
+    Record,
+    Risk,
+    Solution,
+    Solver,
+    Step,
+    choose,
+)
 from gyrfalcon.tuning import Grid, Trace
 from gyrfalcon.tuning.rows import Data
 
@@ -162,8 +174,9 @@ def fit_function(
         if isinstance(settings.penalty, str) and (unpenalized or not loss.smooth):
             penalty = 0.0
         if settings.partition is not None and settings.partition_on_trial:
-            kept, stage = choices.tried_partition(settings.partition, kernel, penalty * total)
-            settings = choices.settings = dataclasses.replace(settings, partition=kept)
+            kept, count, stage = choices.tried_partition(settings.partition, kernel, penalty * total)
+            fewer = settings.n_centers if stage is None or kept is not None else count
+            settings = choices.settings = dataclasses.replace(settings, partition=kept, n_centers=fewer)
             if stage is not None and isinstance(tuning, Trace):
                 tuning.stages.append(stage.in_units_of(total))
         if learned.centers is None:
@@ -176,6 +189,8 @@ def fit_function(
         solver, reason = settings.solver, ""
     elif partition is not None and problem.K.symmetric:
         solver, reason = Exact(), f"partition: all {problem.K.shape[0]} points are in one leaf"
+    elif partition is not None and settings.partition_on_trial:
+        solver, reason = Falkon(), "partition: leaves correct what is left of the global model"
     else:
         solver, reason = choose(problem)
         solver = seeded(solver, beginning.solver_seed)
