@@ -25,7 +25,7 @@ from gyrfalcon.tuning.trace import Candidate, Stage
 
 MOST_ROWS = 300_000  # beyond, a model that keeps every row is too large to be a default
 SAMPLED_SHARE = 1 / 3  # of the rows, that a trial fits
-SAMPLED_ROWS = 4000  # at most, beyond which their number grows like the root of that of all rows
+SAMPLED_ROWS = 8000  # at most, beyond which their number grows like the root of that of all rows
 HELD_ROWS = 2000  # at most, of the others, that it judges by
 SEED = 0  # of the sample and its centers: the same rows, the same decision
 NOTHING_LEFT = 1e-8  # of the variance: centers that err no more leave leaves nothing but rounding to fit
