@@ -90,6 +90,10 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
         Whether to keep what `predict(return_std=True)` needs, an m × m matrix. "auto" keeps it when the solver makes
         it anyway (exact and direct); True makes it with one more pass over the data, for at most 1,000 of the centers,
         with which deviations are rather too large than too small.
+    time_budget : float, optional
+        Seconds that `fit` may take. Tuning ends early, there are fewer centers, and iterations stop, so that the best
+        model so far is there in time; `record_.reason` says what was cut. The time is kept to within a fifth, unless
+        even the smallest model takes longer.
     checkpoint : path of a directory, optional
         Where the fit is kept while it runs: killed, it goes on from there when it is called again as it was, and ends
         with the same coefficients. Emptied when the fit is complete; one directory per fit.
@@ -154,6 +158,7 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
         partition: Any = "auto",
         updatable: bool = False,
         uncertainty: Any = "auto",
+        time_budget: float | None = None,
         checkpoint: Any = None,
         memory_budget: int | None = None,
         device: Any = None,
@@ -174,6 +179,7 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
         self.partition = partition
         self.updatable = updatable
         self.uncertainty = uncertainty
+        self.time_budget = time_budget
         self.checkpoint = checkpoint
         self.memory_budget = memory_budget
         self.device = device
@@ -339,7 +345,8 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
     def _widen(self, fitted: Fitted, points: AnyPoints, Y: Array, weights: Array | None) -> None:
         """Make deviations true to rows that are left out, where the noise was left to tuning."""
         trace, tuned = self.tuning_, self.tune == "auto" and self.penalty == "auto"
-        at_hand = not (self.updatable or fitted.interrupted or isinstance(points, Source))
+        late = fitted.deadline is not None and fitted.deadline.last_call
+        at_hand = not (self.updatable or fitted.interrupted or late or isinstance(points, Source))
         enough = points.shape[0] >= LEAST_WIDENED and self.penalty_ > 0
         if not (self._evidence and tuned and at_hand and enough and isinstance(trace, Trace)):
             return

@@ -99,11 +99,19 @@ class _Search:
         self.order = _order(data.points)
         few = data.at(self.order[: recipe.screening_rows])
         self.problems = [few.problem(kernel, None, noise, memory_budget) for kernel in kernels]
-        self.screened = [self._tune(problem, recipe.screening_steps) for problem in self.problems]
+        self.screened: list[Tuned] = []
+        for problem in self.problems:
+            self.screened.append(self._tune(problem, recipe.screening_steps))
+            if run.late:  # what was tried so far has to do
+                break
+        self.problems = self.problems[: len(self.screened)]
         self.values = [min(tuned.trace.values) for tuned in self.screened]
 
     def result(self) -> tuple[Tuned, float]:
         families = self._families()
+        if self.run.late:
+            tuned = self.screened[int(np.argmin(self.values))]
+            return tuned, noise_of(tuned.problem)
         rows, recipe = len(self.order), self.recipe
         held = min(recipe.judging_rows, int(recipe.judging_share * rows))
         factors = (1.0,) if self.run.fixed_penalty else recipe.noise_factors
@@ -154,7 +162,7 @@ class _Search:
         """A kernel with length scales feature by feature, from those that it was screened with."""
         kernel, d, recipe = screened.K.kernel, screened.K.n_features, self.recipe
         scales = {name: scale for name, scale in length_scales(kernel).items() if scale.ndim <= 1}
-        if self.last == COMMON or self.run.fixed_kernel or screened.K.sparse or d == 1 or not scales:
+        if self.run.late or self.last == COMMON or self.run.fixed_kernel or screened.K.sparse or d == 1 or not scales:
             return []
         each = kernel.with_parameters({name: np.broadcast_to(scale, d).tolist() for name, scale in scales.items()})
         start = data.problem(each, None, noise_of(screened), self.memory_budget)
