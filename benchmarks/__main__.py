@@ -39,6 +39,7 @@ from . import (
     report,
     seeds,
     simplex,
+    small,
     solver_race,
     sparse,
     stream,
@@ -82,6 +83,8 @@ def main() -> None:
             tabular.run(arguments.quick)
         case "defaults":
             defaults.run(arguments.quick)
+        case "small":
+            small.run(arguments.quick)
         case "partition":
             partition.run(arguments.quick)
         case "probabilities":
@@ -171,6 +174,7 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("gpytorch", parents=[quick], help=f"a tuned model beside GPyTorch's SGPR and SVGP; {data}")
     commands.add_parser("tuning_step", help="memory and time of one step of tuning on half a million rows")
     commands.add_parser("tabular", parents=[quick], help="estimators as they come beside gradient boosting")
+    commands.add_parser("small", parents=[quick], help="iris, wine, breast cancer, digits and diabetes as they come")
     commands.add_parser(
         "defaults", parents=[quick], help=f"alternatives of automatic tuning on development tables; {data}"
     )

@@ -12,6 +12,7 @@ from sklearn.metrics import log_loss
 import gyrfalcon as gf
 from gyrfalcon.estimators import calibration as module
 from gyrfalcon.estimators.calibration import Calibration, calibrate
+from gyrfalcon.estimators.choices import SMALL
 from gyrfalcon.estimators.targets import ClassTargets
 from gyrfalcon.losses import OneHot, Simplex, Squared
 from reference.calibration import leave_one_out, slopes
@@ -71,7 +72,7 @@ def test_weights_are_repetitions(count):
     weighted = model.fit(points, labels, weights).calibration_
     rows = np.repeat(np.arange(count), weights.astype(int))
     repeated = model.fit(points[rows], labels[rows]).calibration_
-    tolerance = 1e-4 if count <= module.SMALL else 0.5  # other rows are drawn
+    tolerance = 1e-4 if count <= SMALL else 0.5  # other rows are drawn
     assert weighted.slope == pytest.approx(repeated.slope, abs=tolerance)
     assert weighted.log_slope == pytest.approx(repeated.log_slope, abs=tolerance)
 

@@ -24,18 +24,22 @@ def tried(frequency, length_scale, **options):
 
 
 def test_leaves_are_kept_where_centers_cannot_follow():
-    partition, stage = tried(400.0, 0.003)
-    assert partition is PARTITION
-    alone, leaves = (candidate.value for candidate in stage.candidates)
-    assert stage.chosen == 1
+    partition, _, stage = tried(400.0, 0.003)
+    assert partition.centers == PARTITION.centers
+    assert partition.leaf_rows in (PARTITION.leaf_rows, PARTITION.leaf_rows // 2)
+    alone, leaves = stage.candidates[0].value, stage.candidates[stage.chosen].value
+    assert "leaves of" in stage.candidates[stage.chosen].kernel
     assert leaves < 0.2 * alone
 
 
 def test_centers_are_kept_where_they_err_no_more():
-    partition, stage = tried(4.0, 0.5)
+    partition, count, stage = tried(4.0, 0.5)
     assert partition is None
-    assert stage.chosen == 0
-    assert "do not err clearly less" in stage.reason
+    assert "leaves" not in stage.candidates[stage.chosen].kernel
+    assert "the cheapest" in stage.reason
+    assert count <= 40
+    lowest = min(candidate.value for candidate in stage.candidates)
+    assert stage.candidates[stage.chosen].value <= 1.01 * lowest
 
 
 def test_weights_count():
@@ -45,7 +49,7 @@ def test_weights_count():
     weights = np.where(X[:, 0] < 0.5, 1.0, 1e-9)
     points = Data(X, Y, weights)
     kernel = gf.kernels.Gaussian(0.003)
-    partition, _ = try_partition(PARTITION, kernel, points, 1e-2, 40, intercept=True, memory_budget=10**9)
+    partition, _, _ = try_partition(PARTITION, kernel, points, 1e-2, 40, intercept=True, memory_budget=10**9)
     assert partition is None
 
 
@@ -53,7 +57,7 @@ def test_few_rows_sparse_rows_and_sources_have_no_trial():
     X, Y = data(4.0, rows=250)
     kernel = gf.kernels.Gaussian(0.5)
     found = try_partition(PARTITION, kernel, Data(X, Y, None), 1e-2, 40, intercept=True, memory_budget=10**9)
-    assert found == (None, None)
+    assert found == (None, 40, None)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +74,7 @@ def test_the_decision_is_in_the_trace_and_a_warm_start_keeps_it(monkeypatch):
     monkeypatch.setattr("gyrfalcon.centers.automatic_count", lambda *_, **__: 40)
     X, Y = data(400.0)
     model = gf.KernelRegressor("gaussian", length_scale=0.003, warm_start=True, random_state=0).fit(X, Y[:, 0])
-    assert model.tuning_.stages[-1].name == "partition"
+    assert model.tuning_.stages[-1].name == "centers and leaves"
     assert model.partition_ is not None
     assert np.mean((model.predict(X) - Y[:, 0]) ** 2) < 0.1
     assert model.fit(X, Y[:, 0]).partition_ is not None
@@ -81,4 +85,21 @@ def test_rounding_is_nothing_to_fit():
     found = try_partition(
         PARTITION, gf.kernels.Gaussian(0.5), Data(X, Y, None), 1e-6, 40, intercept=True, memory_budget=10**9
     )
+    assert found.partition is None
+
+
+def test_fewer_centers_are_taken_where_they_do(monkeypatch):
+    monkeypatch.setattr("gyrfalcon.estimators.trial.LEAST_CENTERS", 5)
+    smooth, rough = tried(4.0, 0.5), tried(60.0, 0.02)
+    assert smooth.n_centers == 10
+    assert rough.n_centers > 10 or rough.partition is not None
+
+
+def test_noise_ends_a_trial_at_once():
+    X, _ = data(1.0)
+    noise = np.random.default_rng(3).normal(size=(1500, 1))
+    found = try_partition(
+        PARTITION, gf.kernels.Gaussian(0.5), Data(X, noise, None), 1.0, 40, intercept=True, memory_budget=10**9
+    )
+    assert len(found.stage.candidates) == 1
     assert found.partition is None

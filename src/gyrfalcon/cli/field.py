@@ -5,16 +5,18 @@ from __future__ import annotations
 import time
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 from rich.console import Console
 
-from gyrfalcon.fields import KPlanes, Rays, read_scene
+import gyrfalcon as gf
 
 from .options import MODEL_ENDINGS, Json, Seed
 from .session import check_output, listing, tell
+
+if TYPE_CHECKING:
+    from gyrfalcon.fields import KPlanes, Rays
 
 EXAMPLES = """
 Examples:
@@ -64,13 +66,15 @@ def command(
 
     Every eighth picture is set aside to measure the quality. Pictures with times give a field that moves.
     """
+    import numpy as np
+
     check_output(out, MODEL_ENDINGS)
     check_output(video, (".mp4",))
     began = time.perf_counter()
-    rays = read_scene(folder, size=size)
+    rays = gf.fields.read_scene(folder, size=size)
     held = np.arange(len(rays)) % TEST_VIEWS == TEST_VIEWS - 1
     moves: dict[str, Any] = {"times": TIME_NODES, "time_smoothness": TIME_SMOOTHNESS, "transients": TRANSIENTS}
-    model = KPlanes(
+    model = gf.fields.KPlanes(
         decoder=str(decoder),
         sampler=str(sampler),
         verbose=not json,
@@ -92,6 +96,8 @@ def command(
 
 def _quality(model: KPlanes, rays: Rays, held: Any) -> float | None:
     """Mean PSNR of the pictures that were set aside."""
+    import numpy as np
+
     found = []
     low, high = rays.time_range
     for index in np.flatnonzero(held):

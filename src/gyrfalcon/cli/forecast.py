@@ -5,17 +5,18 @@ from __future__ import annotations
 import shlex
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
-from gyrfalcon.forecasting import Forecast, KernelForecaster, Series, Study, study
-from gyrfalcon.forecasting.study import MEMORIES
-from gyrfalcon.tables.files import read_table
+import gyrfalcon as gf
 
 from .options import MODEL_ENDINGS, REPORT_ENDINGS, Data, Delimiter, Json, Seed
 from .session import check_output, listing, tell
+
+if TYPE_CHECKING:
+    from gyrfalcon.forecasting import Forecast, Series, Study
 
 EXAMPLES = """
 Examples:
@@ -76,23 +77,25 @@ def command(
     Memory, design and model are chosen on the stamps before the test. The chosen configuration is then fitted to the
     whole series and forecasts what comes after it, with 90 % intervals.
     """
+    from gyrfalcon.forecasting.study import MEMORIES
+
     check_output(out, MODEL_ENDINGS)
     check_output(report, REPORT_ENDINGS)
     began = time.perf_counter()
     if grid and memory != "24":
         raise ValueError(f"--memory {memory} and --grid exclude each other: leave one out")
-    table = read_table(data, delimiter=delimiter)
+    table = gf.tables.read_table(data, delimiter=delimiter)
     named = {"speed": speed, "direction": direction, "u": u, "v": v}
     roles = {role: column for role, column in named.items() if column is not None}
     channels = dict.fromkeys(column for column in (target, speed, u, v) if column is not None and column in table)
     others = [name for name in table if name != stamps]
     if target is None and not channels and len(others) > 1:
         raise ValueError(f"--target must name one of {', '.join(others)}, or --speed and --direction, or --u and --v")
-    series = Series(
+    series = gf.forecasting.Series(
         table, time=stamps, target=target, channels=list(channels) or None, step=step, timezone=timezone, **roles
     )
-    model = KernelForecaster(n_centers="auto" if centers is None else centers, random_state=seed)
-    found = study(
+    model = gf.forecasting.KernelForecaster(n_centers="auto" if centers is None else centers, random_state=seed)
+    found = gf.forecasting.study(
         series,
         horizons=_numbers("--horizons", horizons),
         memories=MEMORIES if grid else _numbers("--memory", memory),

@@ -9,8 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-import gyrfalcon
-from gyrfalcon.vision import InstanceSegmenter, VideoWriter, draw, number_masks, read_frames, write_coco
+import gyrfalcon as gf
 
 from .options import Json
 from .session import listing, tell
@@ -46,31 +45,33 @@ def command(
     """
     from PIL import Image
 
-    loaded = gyrfalcon.load(model)
-    if not isinstance(loaded, InstanceSegmenter):
+    vision = gf.vision
+
+    loaded = gf.load(model)
+    if not isinstance(loaded, vision.InstanceSegmenter):
         raise ValueError(f"{model} holds a {type(loaded).__name__}, not an InstanceSegmenter")
     if video is not None and video.suffix.lower() != ".mp4":
         raise ValueError(f"--video must end in .mp4, got {video}")
     out.mkdir(parents=True, exist_ok=True)
     began = time.perf_counter()
-    writer = None if video is None else VideoWriter(video, rate)
+    writer = None if video is None else vision.VideoWriter(video, rate)
     frames, counts = [], dict.fromkeys(loaded.classes_, 0)
     try:
-        for number, (name, frame) in enumerate(read_frames(source)):
+        for number, (name, frame) in enumerate(vision.read_frames(source)):
             if number % every:
                 continue
             found = loaded.predict(frame, min_score=min_score)
             shape = (frame.shape[0], frame.shape[1])
-            Image.fromarray(number_masks(found, shape)).save(out / f"{Path(name).stem}.png")
+            Image.fromarray(vision.number_masks(found, shape)).save(out / f"{Path(name).stem}.png")
             frames.append((name, shape, found))
             for one in found:
                 counts[one.label] += 1
             if writer is not None:
-                writer.write(draw(frame, found, loaded.classes_))
+                writer.write(vision.draw(frame, found, loaded.classes_))
     finally:
         if writer is not None:
             writer.close()
-    write_coco(out / "found.json", frames)
+    vision.write_coco(out / "found.json", frames)
     seconds = time.perf_counter() - began
     facts: dict[str, Any] = {"command": "segment", "model": model, "source": source, "out": out, "video": video}
     facts |= {"frames": len(frames), "found": counts, "seconds": seconds}

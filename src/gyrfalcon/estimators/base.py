@@ -41,6 +41,7 @@ from .batches import fit_batches
 from .beginning import Beginning
 from .callbacks import CallbackSupportMixin, callbacks_end, tell_callbacks
 from .data import read_points
+from .deadline import check_time_budget
 from .interrupts import keeps_the_old_model
 from .partitioned import check_partition
 from .pipeline import Chosen, Fitted, Known, Settings, Validation, devices_of, fit_function, seeded
@@ -75,6 +76,7 @@ class KernelEstimator(UpdateMixin, Savable, CallbackSupportMixin, BaseEstimator)
     tune: Any
     partition: Any = "auto"
     updatable: bool = False
+    time_budget: Any = None
     checkpoint: Any
     memory_budget: int | None
     device: Any
@@ -239,6 +241,11 @@ class KernelEstimator(UpdateMixin, Savable, CallbackSupportMixin, BaseEstimator)
         self._settings(np.empty((0, 0)), 0)
         tuning_settings(self.tune)
         check_updatable(self)
+        check_time_budget(self.time_budget)
+        if self.time_budget is not None and isinstance(self.partition, Partition):
+            raise ValueError(
+                f"time_budget={self.time_budget!r} does not go with partition={self.partition!r}: leave one of them out"
+            )
         if self.memory_budget is not None:
             _number(self.memory_budget, "memory_budget", least=1)
         if self.checkpoint is not None and not isinstance(self.checkpoint, str | os.PathLike):

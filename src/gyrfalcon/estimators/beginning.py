@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,7 @@ from gyrfalcon.arrays import AnyPoints, device_of
 from gyrfalcon.checkpoints import Checkpoint
 from gyrfalcon.matrix.plan import default_budget
 
+from .deadline import Deadline, check_time_budget
 from .fingerprint import fingerprint
 
 
@@ -29,12 +31,15 @@ class Beginning:
     budget : int
         In bytes.
     checkpoint : Checkpoint, optional
+    deadline : Deadline, optional
+        When the fit has to end.
     """
 
     solver_seed: int
     seeds: list[int]
     budget: int
     checkpoint: Checkpoint | None = None
+    deadline: Deadline | None = None
 
     def random(self) -> np.random.Generator:
         return np.random.default_rng(self.seeds)
@@ -61,10 +66,12 @@ def begin(estimator: Any, points: AnyPoints, data: Mapping[str, Any]) -> Beginni
         "seeds": check_random_state(estimator.random_state).randint(2**31, size=4).tolist(),
         "budget": default_budget(device_of(points)) if wish is None else int(wish),
     }
+    seconds = check_time_budget(estimator.time_budget)
+    deadline = None if seconds is None else Deadline(seconds, time.monotonic())
     if estimator.checkpoint is None:
-        return Beginning(**facts)
+        return Beginning(**facts, deadline=deadline)
     if estimator.warm_start and hasattr(estimator, "coefficients_"):
         names = ("kernel_", "centers_", "penalty_", "coefficients_", "intercept_")
         data = {**data, **{name: getattr(estimator, name) for name in names}}
     checkpoint = Checkpoint(estimator.checkpoint, fingerprint(estimator, {"X": points, **data}))
-    return Beginning(**checkpoint.begin(facts), checkpoint=checkpoint)
+    return Beginning(**checkpoint.begin(facts), checkpoint=checkpoint, deadline=deadline)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from scipy import sparse
 
 from gyrfalcon import centers as center_rules
 from gyrfalcon.arrays import AnyPoints, as_kind, torch_dtype
@@ -30,6 +31,7 @@ from gyrfalcon.tuning.settings import Tuning
 from gyrfalcon.tuning.settings import read as tuning_settings
 
 from .beginning import Beginning
+from .deadline import affordable
 from .length_scale import resolve_kernels
 from .loss_noise import noise_of_loss
 from .trial import Trial, try_partition
@@ -67,6 +69,8 @@ class Choices:
     def __init__(self, settings: Settings, data: Data, loss: Loss, beginning: Beginning, *, also: Array | None = None):
         self.settings, self.loss = settings, loss
         self.random, self.budget, self.checkpoint = beginning.random(), beginning.budget, beginning.checkpoint
+        self.deadline = beginning.deadline
+        self.cuts: list[str] = []  # what there was no time for
         self._rows = data.points.shape[0]
         self.total = float(self._rows if data.weights is None else data.weights.sum())
         self.data = self._sampled(data, also)
@@ -136,6 +140,9 @@ class Choices:
             journal = Journal(checkpoint.load("evaluations"), partial(checkpoint.keep, "evaluations"))
             if isinstance(settings, Tuning) and settings.seconds is not None:
                 settings = dataclasses.replace(settings, seconds=max(1e-3, settings.seconds - journal.seconds))
+        if self.deadline is not None and isinstance(settings, Tuning):
+            allowed = self.deadline.tuning_seconds
+            settings = dataclasses.replace(settings, seconds=min(allowed, settings.seconds or allowed))
         steps = getattr(settings, "steps", 0)
         with Bar("tune", verbose=self.settings.verbose, total=steps) as bar:
             learned = learn(
@@ -171,6 +178,32 @@ class Choices:
         itemsize = torch_dtype(points).itemsize
         exact = isinstance(self.loss, Squared)
         return center_rules.automatic_count(self._rows, itemsize, self.budget, outputs, exact=exact)
+
+    def in_time(self, kernel: Kernel, noise: float, *, trial: bool) -> bool:
+        """Take fewer centers where a deadline asks for it; whether there is time for a trial."""
+        points = self.data.points
+        own = not isinstance(self.settings.centers, str) and not callable(self.settings.centers)
+        if self.deadline is None or own or sparse.issparse(points):
+            return True
+        if trial:
+            self.settings = dataclasses.replace(self.settings, partition=None)
+        wanted = min(self._count(), self._rows)
+        count, roomy = affordable(
+            self.deadline,
+            kernel,
+            self.data,
+            self._rows,
+            wanted,
+            noise=noise,
+            squared=isinstance(self.loss, Squared),
+            memory_budget=self.budget,
+        )
+        if count < wanted:
+            self.cuts.append(f"{wanted:,} → {count:,} centers")
+            self.settings = dataclasses.replace(self.settings, n_centers=count)
+        elif trial and not roomy and wanted < self._rows:
+            self.cuts.append("no trial of a partition")
+        return roomy and count == wanted
 
     def tried_partition(self, partition: Partition, kernel: Kernel, noise: float) -> Trial:
         """The partition if it errs less than the centers that there would be without."""

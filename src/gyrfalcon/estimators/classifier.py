@@ -73,7 +73,7 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):  # type: ignore[misc]
     class_weight : dict, "balanced" or None
         Weights of the classes, multiplied into `sample_weight`.
     kernel, length_scale, penalty, centers, n_centers, solver, fit_intercept, early_stopping, warm_start, tune, \
-partition, updatable, checkpoint, memory_budget, device, random_state, verbose
+partition, updatable, time_budget, checkpoint, memory_budget, device, random_state, verbose
         As in `KernelRegressor`.
 
     Attributes
@@ -132,6 +132,7 @@ n_features_in_, feature_names_in_, encoder_
         tune: Any = "auto",
         partition: Any = "auto",
         updatable: bool = False,
+        time_budget: float | None = None,
         checkpoint: Any = None,
         memory_budget: int | None = None,
         device: Any = None,
@@ -153,6 +154,7 @@ n_features_in_, feature_names_in_, encoder_
         self.tune = tune
         self.partition = partition
         self.updatable = updatable
+        self.time_budget = time_budget
         self.checkpoint = checkpoint
         self.memory_budget = memory_budget
         self.device = device
@@ -268,7 +270,8 @@ n_features_in_, feature_names_in_, encoder_
         self.calibration_ = None
         penalized = self.penalty_ > 0 and self.record_.solver in _PENALIZED and self.kernel_.positive_definite
         at_hand = not (self.updatable or fitted.interrupted or isinstance(points, Source))
-        if self.loss != "squared" or not penalized or not at_hand:
+        late = fitted.deadline is not None and fitted.deadline.last_call
+        if self.loss != "squared" or not penalized or not at_hand or late:
             return
         started = time.perf_counter()
         noise, intercept = self.penalty_ * fitted.total_weight, bool(self.fit_intercept)

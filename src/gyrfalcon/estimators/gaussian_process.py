@@ -73,7 +73,7 @@ class GaussianProcessMixin:
         random = check_random_state(random_state)
         values, vectors = np.linalg.eigh(covariance)
         root = vectors * np.sqrt(np.maximum(values, 0.0))
-        spread = np.sqrt(self._evidence["prior"]) * self._targets.unit  # type: ignore[attr-defined]
+        spread = np.sqrt(self._evidence["prior"] * self._widening) * self._targets.unit  # type: ignore[attr-defined]
         draws = root @ random.standard_normal((len(mean), len(spread) * n_samples))
         out = mean[:, :, None] + draws.reshape(len(mean), len(spread), n_samples) * spread[:, None]
         return np.asarray(out[:, 0] if self.coefficients_.ndim == 1 else out)
@@ -103,7 +103,7 @@ class GaussianProcessMixin:
     def _with_covariance(self, X: Any, mean: Any) -> tuple[Any, Array]:
         """What `predict` returns with `return_cov`: the covariance of new observations, noise included."""
         covariance = self._joint(X)[1]
-        scales = self._targets.unit**2  # type: ignore[attr-defined]
+        scales = self._targets.unit**2 * self._widening  # type: ignore[attr-defined]
         noise = np.eye(len(covariance))
         each = [
             (covariance * prior + noise * level) * scale
@@ -120,6 +120,10 @@ class GaussianProcessMixin:
         every = slice(0, K.shape[0])
         covariance = posterior.covariance(K.wide_block(every), square.wide_block(every))
         return self._outputs(X), covariance  # type: ignore[attr-defined]
+
+    @property
+    def _widening(self) -> Array:
+        raise NotImplementedError
 
     def _ready_posterior(self, asked: str) -> Posterior:
         raise NotImplementedError

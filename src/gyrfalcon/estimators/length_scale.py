@@ -19,10 +19,13 @@ from gyrfalcon.kernels import Function, Gaussian, Kernel, Matern, ProductLaplaci
 from gyrfalcon.kernels.dot import DotKernel
 from gyrfalcon.kernels.names import NAMES
 
+from .warping import Warp, rank_warp
+
 Array = np.ndarray[Any, Any]
 
 SAMPLED = 100_000  # rows of a source that spreads are taken of
-PAIRS_FROM = 400  # rows whose distances the median is taken of
+ALL_PAIRS = 400  # rows up to which the median is that of all distances
+PAIRS_FROM = 200  # of more rows, so many whose distances it is taken of
 _CHUNK = 1 << 20  # entries looked at together
 _TINY, _HUGE = 1e-300, 1e300
 
@@ -54,7 +57,17 @@ def resolve_kernels(
         return smooth
     if automatic:
         scale = automatic_length_scale(X, weights, random, metric="absolute")
-    return (*smooth, ProductLaplacian(scale))
+    warp = rank_warp(X, weights) if automatic else None
+    return (*smooth, ProductLaplacian(scale), *(() if warp is None else _warped(warp, random)))
+
+
+def _warped(warp: Warp, random: np.random.Generator) -> tuple[Kernel, ...]:
+    """Kernels of features that are mapped by rank, where some have heavy tails."""
+    scales = (
+        automatic_length_scale(warp.sample, warp.weights, random, metric=metric) for metric in ("euclidean", "absolute")
+    )
+    euclidean, absolute = scales
+    return warp(Matern(euclidean, nu=1.5)), warp(ProductLaplacian(absolute))
 
 
 def _metric(kernel: type[Kernel]) -> str:
@@ -140,7 +153,7 @@ def _median_distance(
     n = X.shape[0]
     kept = np.arange(n) if weights is None else np.flatnonzero(weights)
     chosen = np.ones(n) if weights is None else weights
-    if len(kept) > PAIRS_FROM:
+    if len(kept) > ALL_PAIRS:
         share = None if weights is None else weights[kept] / weights[kept].sum()
         kept = np.sort(random.choice(kept, PAIRS_FROM, replace=False, p=share))
         chosen = np.ones(n)  # chosen by weight already

@@ -13,6 +13,7 @@ from gyrfalcon.progress import Bar, TimeLeft
 from gyrfalcon.solvers import EarlyStopping, Snapshot, Solver, Step
 from gyrfalcon.solvers.stopping import Watch
 
+from .deadline import Deadline
 from .targets import Coefficients
 
 
@@ -34,6 +35,8 @@ class Monitor:
         Told of each iteration; True stops.
     callback : callable (step) -> bool or None, optional
         A function of the user's, told of each iteration; True stops.
+    deadline : Deadline, optional
+        After which no iteration begins.
     """
 
     def __init__(
@@ -45,11 +48,13 @@ class Monitor:
         stopping: EarlyStopping | None = None,
         notify: Callable[[Callable[[], Coefficients]], bool] | None = None,
         callback: Callable[[Step], Any] | None = None,
+        deadline: Deadline | None = None,
     ):
         self.total = int(getattr(solver, "max_iterations", 1))
         tolerance = float(getattr(solver, "tolerance", 0.0))
         self.residual = tolerance if solver.traits.losses == "smooth" else max(10 * tolerance, 1e-12)
         self.validate, self.notify, self.callback = validate, notify, callback
+        self.deadline = deadline
         self._watch = None if stopping is None else Watch(stopping)
         self.errors: list[float] = []
         self.best: Coefficients | None = None
@@ -73,6 +78,8 @@ class Monitor:
             self.stopped = "a callback asked for it"
         if self.callback is not None and self.callback(step) is True:
             self.stopped = "a callback asked for it"
+        if self.deadline is not None and self.deadline.last_call:
+            self.stopped = self.stopped or "the time budget is spent"
         return bool(self.stopped)
 
     def snapshot(self) -> Snapshot:

@@ -19,12 +19,25 @@ from gyrfalcon.losses import Squared, has_kink
 from gyrfalcon.matrix import KernelMatrix
 from gyrfalcon.matrix.predictor import Predictor
 from gyrfalcon.partition import LocalFunction, Partition
-from gyrfalcon.solvers import EarlyStopping, EigenPro, Exact, LeastSquares, Record, Risk, Solution, Solver, Step, choose
+from gyrfalcon.solvers import (
+    EarlyStopping,
+    EigenPro,
+    Exact,
+    Falkon,
+    LeastSquares,
+    Record,
+    Risk,
+    Solution,
+    Solver,
+    Step,
+    choose,
+)
 from gyrfalcon.tuning import Grid, Trace
 from gyrfalcon.tuning.rows import Data
 
 from .beginning import Beginning
 from .choices import SMALL, Choices
+from .deadline import Deadline
 from .interrupts import what_was_reached
 from .monitor import Monitor
 from .partitioned import fit_leaves, rows_in_memory
@@ -94,6 +107,7 @@ class Fitted:
     total_weight: float
     interrupted: bool
     local: LocalFunction | None = None
+    deadline: Deadline | None = None
 
 
 @dataclass(frozen=True)
@@ -161,21 +175,28 @@ def fit_function(
         unpenalized = settings.solver is not None and not settings.solver.traits.needs_penalty
         if isinstance(settings.penalty, str) and (unpenalized or not (loss.smooth or has_kink(loss))):
             penalty = 0.0
+        roomy = choices.in_time(kernel, penalty * total, trial=settings.partition_on_trial)
+        if beginning.deadline is not None:
+            kept_partition = settings.partition if roomy or not settings.partition_on_trial else None
+            settings = choices.settings = dataclasses.replace(choices.settings, partition=kept_partition)
         if settings.partition is not None and settings.partition_on_trial:
-            kept, stage = choices.tried_partition(settings.partition, kernel, penalty * total)
-            settings = choices.settings = dataclasses.replace(settings, partition=kept)
+            kept, count, stage = choices.tried_partition(settings.partition, kernel, penalty * total)
+            fewer = settings.n_centers if stage is None or kept is not None else count
+            settings = choices.settings = dataclasses.replace(settings, partition=kept, n_centers=fewer)
             if stage is not None and isinstance(tuning, Trace):
                 tuning.stages.append(stage.in_units_of(total))
         if learned.centers is None:
             C, group = choices.centers(kernel, penalty)
         else:
             C = as_kind(learned.centers, points)
-    partition = settings.partition
+    partition, cuts = settings.partition, choices.cuts if known is None else []
     problem = _pose(settings, kernel, points, C, Y, weights, group, penalty, targets, beginning.budget)
     if settings.solver is not None:
         solver, reason = settings.solver, ""
     elif partition is not None and problem.K.symmetric:
         solver, reason = Exact(), f"partition: all {problem.K.shape[0]} points are in one leaf"
+    elif partition is not None and settings.partition_on_trial:
+        solver, reason = Falkon(), "partition: leaves correct what is left of the global model"
     else:
         solver, reason = choose(problem)
         solver = seeded(solver, beginning.solver_seed)
@@ -200,6 +221,7 @@ def fit_function(
         stopping=settings.early_stopping,
         notify=None if notify is None else notify(solver, Chosen(kernel, C, penalty)),
         callback=callback,
+        deadline=beginning.deadline,
     ) as monitor:
         solution, interrupted = _solve(problem, solver, known, monitor, beginning)
     if settings.early_stopping is not None and monitor.best is not None:
@@ -222,6 +244,8 @@ def fit_function(
         reason = f"{reason}; {local.n_leaves} leaves are solved exactly"
     if validation is not None and (local is not None or not monitor.errors):  # what does not iterate is judged once
         monitor.errors.append(error(found, local))
+    if cuts:
+        reason = f"{reason}; time budget: {', '.join(cuts)}".removeprefix("; ")
     record = dataclasses.replace(
         solution.record,
         message=f"stopped early: {monitor.stopped}" if monitor.stopped else solution.record.message,
@@ -229,7 +253,7 @@ def fit_function(
         plan=str(problem.K.plan()),
         validation_errors=monitor.errors or solution.record.validation_errors,
     )
-    return Fitted(kernel, C, penalty, tuning, problem, solution, record, total, interrupted, local)
+    return Fitted(kernel, C, penalty, tuning, problem, solution, record, total, interrupted, local, beginning.deadline)
 
 
 def _check_options(settings: Settings, solver: Solver[Any], targets: Targets, problem: LeastSquares | Risk) -> None:

@@ -1,4 +1,4 @@
-"""Whether a partition errs less than centers do, tried on a sample of the rows before a fit."""
+"""How many centers to take, and whether a partition errs less, tried on a sample of the rows before a fit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gyrfalcon.data import Points, Source
 from gyrfalcon.kernels import Kernel
 from gyrfalcon.matrix import KernelMatrix
 from gyrfalcon.matrix.predictor import Predictor
-from gyrfalcon.partition import Partition, fit_partition
+from gyrfalcon.partition import LocalFunction, Partition, fit_partition
 from gyrfalcon.solvers import LeastSquares, solve
 from gyrfalcon.threads import one_thread_each, threads_to_share
 from gyrfalcon.tuning.rows import Data
@@ -25,17 +25,34 @@ from gyrfalcon.tuning.trace import Candidate, Stage
 
 MOST_ROWS = 300_000  # beyond, a model that keeps every row is too large to be a default
 SAMPLED_SHARE = 1 / 3  # of the rows, that a trial fits
+SAMPLED_ROWS = 8000  # at most, beyond which their number grows like the root of that of all rows
 HELD_ROWS = 2000  # at most, of the others, that it judges by
 SEED = 0  # of the sample and its centers: the same rows, the same decision
 NOTHING_LEFT = 1e-8  # of the variance: centers that err no more leave leaves nothing but rounding to fit
-CLEARLY = 0.99  # of the error with centers alone, below which leaves are worth their memory
+NOTHING_LEARNED = 0.98  # of the variance: if the fewest centers err as much, there is no signal to spend time on
+ALIKE = 0.01  # part of the lowest error by which others are called as low, and the cheapest of them taken
+CENTER_PARTS = (4, 2, 1)  # of the centers there would be: a quarter, and so on
+LEAST_CENTERS = 250
+LEAF_PARTS = (2, 1)  # of the rows of a leaf
 
 
 class Trial(NamedTuple):
-    """What a trial decided: the partition, or None for centers alone, and the record of it."""
+    """What a trial decided: the partition, or None for centers alone, their number, and the record of it."""
 
     partition: Partition | None
+    n_centers: int
     stage: Stage | None
+
+
+class _Way(NamedTuple):
+    """One way to fit all rows: so many centers, with leaves or alone."""
+
+    n_centers: int
+    partition: Partition | None
+
+    def __str__(self) -> str:
+        leaves = "" if self.partition is None else f" and leaves of {self.partition.leaf_rows:,} rows"
+        return f"{self.n_centers:,} centers{leaves}"
 
 
 @one_thread_each
@@ -51,48 +68,77 @@ def try_partition(
 ) -> Trial:
     """Fit a sample of the rows with leaves, and with centers alone, all in the same proportion to the rows.
 
-    So there are as many leaves as there would be, each with fewer rows, and no more centers to a row.
+    So there are as many leaves as there would be, each with fewer rows, and no more centers to a row. Fewer centers and
+    smaller leaves are tried too, and the cheapest is taken of those that err alike.
     """
     rows, points = data.points.shape[0], data.points
     ineligible = isinstance(points, Source) or sparse.issparse(points) or device_of(points).type != "cpu"
     if ineligible or kernel.explicit or rows <= max(n_centers, 2 * partition.leaf_rows) or rows > MOST_ROWS:
-        return Trial(None, None)
+        return Trial(None, n_centers, None)
     random = np.random.default_rng(SEED)
-    sampled, held = np.split(random.permutation(rows), [int(SAMPLED_SHARE * rows)])
+    share = _share(rows)
+    sampled, held = np.split(random.permutation(rows), [int(share * rows)])
     kept, out = (_part(data, np.sort(part)) for part in (sampled, held[:HELD_ROWS]))
-    small = replace(partition, leaf_rows=int(SAMPLED_SHARE * partition.leaf_rows), centers=_sampled(partition.centers))
-    base, alone = (
-        _nystrom(kernel, kept, count, noise, intercept, random, memory_budget)
-        for count in (small.centers, _sampled(n_centers))
+    constant = _error(out, np.average(kept.Y, axis=0, weights=kept.weights)) or 1.0
+    ways, errors = _ways(partition, n_centers), []
+    base: Predictor | None = None
+    for way in ways:
+        count = max(1, math.ceil(share * way.n_centers))
+        if way.partition is None:
+            values = _nystrom(kernel, kept, count, noise, intercept, random, memory_budget)(out.points)
+        else:
+            base = base or _nystrom(kernel, kept, count, noise, intercept, random, memory_budget)
+            small = replace(way.partition, leaf_rows=max(2, int(share * way.partition.leaf_rows)))
+            values = _leaves(kernel, kept, noise, small, base, memory_budget).predict(out.points)
+        errors.append(_error(out, values) / constant)
+        if errors[0] > NOTHING_LEARNED:
+            break
+    chosen = _cheapest_of_alike(ways, errors)
+    stage = Stage(
+        "centers and leaves",
+        f"error on {len(out.Y):,} rows of a fit to {len(kept.Y):,}, of that of a constant",
+        [Candidate(f"{kernel!r}, {way}", noise, error) for way, error in zip(ways, errors, strict=False)],
+        chosen,
+        f"the cheapest of those within {ALIKE:.0%} of the lowest error",
     )
-    leaves = fit_partition(
+    return Trial(ways[chosen].partition, ways[chosen].n_centers, stage)
+
+
+def _ways(partition: Partition, n_centers: int) -> list[_Way]:
+    """In order of what they cost."""
+    counts = sorted({max(min(LEAST_CENTERS, n_centers), n_centers // part) for part in CENTER_PARTS})
+    leaves = [max(2, partition.leaf_rows // part) for part in LEAF_PARTS]
+    alone = [_Way(count, None) for count in counts]
+    return alone + [_Way(partition.centers, replace(partition, leaf_rows=rows)) for rows in sorted(set(leaves))]
+
+
+def _cheapest_of_alike(ways: list[_Way], errors: list[float]) -> int:
+    limit = (1 + ALIKE) * min(errors)
+    alone = [error for way, error in zip(ways, errors, strict=False) if way.partition is None]
+    if min(alone) <= NOTHING_LEFT:
+        limit = max(limit, min(alone))
+    return next(place for place, error in enumerate(errors) if error <= limit)
+
+
+def _leaves(
+    kernel: Kernel, data: Data, noise: float, partition: Partition, base: Predictor, budget: int
+) -> LocalFunction:
+    return fit_partition(
         kernel,
-        kept.points,
-        kept.Y,
+        data.points,
+        data.Y,
         noise,
-        small,
+        partition,
         base=base,
-        weights=kept.weights,
-        memory_budget=memory_budget,
+        weights=data.weights,
+        memory_budget=budget,
         threads=threads_to_share(),
     )
-    constant = _error(out, np.average(kept.Y, axis=0, weights=kept.weights)) or 1.0
-    errors = [_error(out, function(out.points)) / constant for function in (alone, leaves.predict)]
-    local = errors[0] > NOTHING_LEFT and errors[1] < CLEARLY * errors[0]
-    tried = (f"{n_centers:,} centers", f"{partition.centers:,} centers and leaves of {partition.leaf_rows:,} rows")
-    stage = Stage(
-        "partition",
-        f"error on {len(out.Y):,} rows of a fit to {len(kept.Y):,}, of that of a constant",
-        [Candidate(f"{kernel!r}, {how}", noise, error) for how, error in zip(tried, errors, strict=True)],
-        int(local),
-        "leaves err clearly less" if local else "leaves do not err clearly less",
-    )
-    return Trial(partition if local else None, stage)
 
 
-def _sampled(count: int) -> int:
-    """A number of centers in the proportion of the sample."""
-    return max(1, math.ceil(SAMPLED_SHARE * count))
+def _share(rows: int) -> float:
+    """Of the rows, that a trial fits."""
+    return SAMPLED_SHARE * min(1.0, math.sqrt(SAMPLED_ROWS / (SAMPLED_SHARE * rows)))
 
 
 def _part(data: Data, rows: Array) -> Data:
@@ -110,7 +156,7 @@ def _nystrom(
     Y = torch.from_numpy(np.ascontiguousarray(data.Y)).to(dtype=dtype)
     weights = None if data.weights is None else torch.from_numpy(data.weights)[:, None].to(dtype=dtype)
     total = float(len(Y) if data.weights is None else data.weights.sum())
-    solution = solve(LeastSquares(K, Y, noise / total, weights, intercept), "direct")
+    solution = solve(LeastSquares(K, Y, noise / total, weights, intercept), "falkon")
     return Predictor(kernel, C, as_numpy(solution.coefficients), as_numpy(solution.intercept), memory_budget=budget)
 
 

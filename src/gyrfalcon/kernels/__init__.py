@@ -12,6 +12,7 @@ from .native import NativeForm
 from .power import Cauchy, ExponentialPower, RationalQuadratic
 from .product_laplacian import ProductLaplacian
 from .radial import RadialKernel
+from .warped import Warped, inputs_of
 
 __all__ = [
     "Cauchy",
@@ -35,6 +36,8 @@ __all__ = [
     "Scaled",
     "Sigmoid",
     "Sum",
+    "Warped",
     "as_kernel",
     "from_name",
+    "inputs_of",
 ]

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from gyrfalcon.arrays import to_tensor
 from gyrfalcon.data import ArraySource, DaskSource, Source
-from gyrfalcon.kernels import Kernel
+from gyrfalcon.kernels import Kernel, Warped
 
 from . import native_engine, sparse_engine
 from .dask_engine import DaskEngine
@@ -22,6 +22,7 @@ from .sparse_engine import SparseEngine
 from .split_engine import SplitEngine
 from .streamed_engine import ChunkEngine, StreamedEngine
 from .torch_engine import TorchEngine
+from .warped_engine import WarpedEngine
 
 Wish = str | Callable[[Kernel, Any, Any, int], Engine] | None
 """The name of an engine, an engine of one's own, which is made of kernel, X, C and a budget, or None for any."""
@@ -86,10 +87,10 @@ def _dense(kernel: Kernel, device: torch.device, wish: Wish, threads: int | None
         why = f"X is on {device}"
     elif native_engine.core is None:
         why = "the compiled core is not installed"
-    elif not native_engine.serves(kernel):
+    elif not native_engine.serves(kernel.kernel if type(kernel) is Warped else kernel):
         why = "the compiled core has no such kernel"
     else:
-        return partial(NativeEngine, threads=threads), None
+        return partial(WarpedEngine if isinstance(kernel, Warped) else NativeEngine, threads=threads), None
     if wish == "native":
         raise ValueError(f"engine='native' cannot serve this: {why}")
     return TorchEngine, why

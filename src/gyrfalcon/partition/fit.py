@@ -13,7 +13,7 @@ from gyrfalcon.arrays import AnyPoints, Array
 from gyrfalcon.centers import distinct, merge
 from gyrfalcon.centers.rows import on_host, take
 from gyrfalcon.data import Points, Source
-from gyrfalcon.kernels import Kernel
+from gyrfalcon.kernels import Kernel, inputs_of
 from gyrfalcon.matrix import KernelMatrix
 from gyrfalcon.matrix.plan import default_budget
 
@@ -80,7 +80,8 @@ def fit_partition(
     points, group = distinct(on_host(X), weights)
     targets, summed, spread = merge(Y, weights, group, points.shape[0])
     below = None if base is None else base(points)
-    tree, leaves = grow(points, coordinates_of(kernel, points), settings, direction=direction)
+    inputs = inputs_of(kernel, points)
+    tree, leaves = grow(inputs, coordinates_of(kernel, inputs), settings, direction=direction)
     merged = None if (summed == 1).all() else summed
     solve = _solver_of_leaves(kernel, points, (targets, below), merged, noise, intercept=intercept)
     budget = default_budget(torch.device("cpu")) if memory_budget is None else memory_budget

@@ -12,7 +12,7 @@ import numpy as np
 from gyrfalcon.arrays import AnyPoints, Array, as_kind
 from gyrfalcon.data import Points, Source
 from gyrfalcon.data.points import as_points
-from gyrfalcon.kernels import Kernel
+from gyrfalcon.kernels import Kernel, inputs_of
 from gyrfalcon.matrix import KernelMatrix
 from gyrfalcon.matrix.predictor import Predictor
 from gyrfalcon.persistence import pack_points, unpack_points
@@ -95,7 +95,7 @@ class LocalFunction:
             return np.concatenate([self.local(chunk) for _, chunk in X.chunks()])
         points = as_kind(X, self.points)
         out = np.zeros((points.shape[0], self.coefficients.shape[1]))
-        for leaf, rows, weights in self.tree.visits(points):
+        for leaf, rows, weights in self.tree.visits(inputs_of(self.kernel, points)):
             out[rows] += weights[:, None] * self._leaf(leaf)(points[rows])
         return out
 
@@ -111,7 +111,7 @@ class LocalFunction:
         points = as_kind(X, self.points)
         shape = (points.shape[0], self.coefficients.shape[1])
         own, mean, square = np.zeros(shape[0]), np.zeros(shape), np.zeros(shape)
-        for leaf, rows, weights in self.tree.visits(points):
+        for leaf, rows, weights in self.tree.visits(inputs_of(self.kernel, points)):
             some = points[rows]
             values = self._leaf(leaf)(some)
             own[rows] += weights * self._leaf_variance(leaf, some)

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from gyrfalcon.arrays import AnyPoints, Array, as_numpy
-from gyrfalcon.kernels import Kernel
+from gyrfalcon.kernels import Kernel, Warped
 from gyrfalcon.solvers import LeastSquares
 from gyrfalcon.threads import one_thread_each
 
@@ -22,6 +22,7 @@ from .rows import Data, noise_of
 from .settings import Recipe
 from .stages import Run
 from .tuner import Tuned
+from .warping import unwarped, warped_as
 
 SPLIT_SEED = 0  # of the order in which rows are screened, searched and held out: the same rows, the same result
 COMMON, FUNCTION, ERROR = range(3)
@@ -70,6 +71,14 @@ def _order(points: AnyPoints) -> Array:
     return np.argsort(keys, kind="stable")[random.permutation(points.shape[0])]
 
 
+Kind = tuple[type[Kernel], ...]
+
+
+def _kind(kernel: Kernel) -> Kind:
+    """What kernels are compared within: their type and, of one that is warped, that of its part."""
+    return (type(kernel), *(_kind(kernel.kernel) if isinstance(kernel, Warped) else ()))
+
+
 class _Search:
     """One search: its rows in the order in which they are used, and the kernels as they were screened."""
 
@@ -90,11 +99,19 @@ class _Search:
         self.order = _order(data.points)
         few = data.at(self.order[: recipe.screening_rows])
         self.problems = [few.problem(kernel, None, noise, memory_budget) for kernel in kernels]
-        self.screened = [self._tune(problem, recipe.screening_steps) for problem in self.problems]
+        self.screened: list[Tuned] = []
+        for problem in self.problems:
+            self.screened.append(self._tune(problem, recipe.screening_steps))
+            if run.late:  # what was tried so far has to do
+                break
+        self.problems = self.problems[: len(self.screened)]
         self.values = [min(tuned.trace.values) for tuned in self.screened]
 
     def result(self) -> tuple[Tuned, float]:
         families = self._families()
+        if self.run.late:
+            tuned = self.screened[int(np.argmin(self.values))]
+            return tuned, noise_of(tuned.problem)
         rows, recipe = len(self.order), self.recipe
         held = min(recipe.judging_rows, int(recipe.judging_share * rows))
         factors = (1.0,) if self.run.fixed_penalty else recipe.noise_factors
@@ -116,9 +133,9 @@ class _Search:
 
     def _families(self) -> list[list[int]]:
         """The places of kernels of one kind together, the best kinds."""
-        families: dict[type[Kernel], list[int]] = {}
+        families: dict[Kind, list[int]] = {}
         for place in np.argsort(self.values, kind="stable"):
-            families.setdefault(type(self.problems[place].K.kernel), []).append(int(place))
+            families.setdefault(_kind(self.problems[place].K.kernel), []).append(int(place))
         finalists = list(families.values())[: self.recipe.finalists]
         if len(self.values) > 1:
             tried = zip(self.screened, self.values, strict=True)
@@ -145,13 +162,13 @@ class _Search:
         """A kernel with length scales feature by feature, from those that it was screened with."""
         kernel, d, recipe = screened.K.kernel, screened.K.n_features, self.recipe
         scales = {name: scale for name, scale in length_scales(kernel).items() if scale.ndim <= 1}
-        if self.last == COMMON or self.run.fixed_kernel or screened.K.sparse or d == 1 or not scales:
+        if self.run.late or self.last == COMMON or self.run.fixed_kernel or screened.K.sparse or d == 1 or not scales:
             return []
         each = kernel.with_parameters({name: np.broadcast_to(scale, d).tolist() for name, scale in scales.items()})
         start = data.problem(each, None, noise_of(screened), self.memory_budget)
         found = []
         try:
-            before = self.run.objective.evaluate(start, self.run.method, gradient=False).value
+            before = self.run.objective.evaluate(unwarped(start), self.run.method, gradient=False).value
             weighted = self._tune(start.at(kernel=reweighted(start)), recipe.screening_steps)
             if min(weighted.trace.values) < before:
                 start = weighted.problem
@@ -164,14 +181,17 @@ class _Search:
 
     def _tune(self, problem: LeastSquares, steps: int, *, per_feature: bool = False) -> Tuned:
         price = self.recipe.shrinkage / problem.K.shape[0]
-        return self.run(problem, min(steps, self.run.settings.steps), per_feature=per_feature, shrinkage=price)
+        steps = min(steps, self.run.settings.steps)
+        tuned = self.run(unwarped(problem), steps, per_feature=per_feature, shrinkage=price)
+        kernel = warped_as(problem, tuned.problem.K.kernel)
+        return replace(tuned, problem=problem.at(kernel=kernel, penalty=tuned.problem.penalty))
 
     def _decide(self, found: list[Judged], criterion: str) -> int:
         """The place of the lowest error or, of the same kind, of the simplest that errs alike."""
         best = min(found, key=lambda one: one.error)
-        kind, limit = type(best.tuned.problem.K.kernel), (1 + self.recipe.tie) * best.error
+        kind, limit = _kind(best.tuned.problem.K.kernel), (1 + self.recipe.tie) * best.error
         alike = (
-            place for place, one in enumerate(found) if one.error <= limit and type(one.tuned.problem.K.kernel) is kind
+            place for place, one in enumerate(found) if one.error <= limit and _kind(one.tuned.problem.K.kernel) == kind
         )
         chosen = next(alike)
         self.run.decide(

@@ -12,6 +12,7 @@ from gyrfalcon.threads import one_thread_each
 
 from .full import coefficients
 from .parameters import length_scales
+from .warping import unwarped, warped_as
 
 GRADIENT_ROWS = 300  # at which gradients are taken, of the first rows
 GRADIENT_OUTPUTS = 4  # random combinations of the outputs that stand for all of them, if there are more
@@ -25,6 +26,7 @@ def reweighted(problem: LeastSquares) -> Kernel:
     Gradients are taken in units of the present length scales, and the new ones leave the mean of the distances along
     single features, in those units, what it was. Every row must be a center.
     """
+    given, problem = problem, unwarped(problem)  # gradients are in the features as they are mapped
     kernel = problem.K.kernel
     scales = {name: value for name, value in length_scales(kernel).items() if value.ndim == 1}
     new = {}
@@ -35,7 +37,7 @@ def reweighted(problem: LeastSquares) -> Kernel:
             raise FloatingPointError("the fitted function does not change with its inputs")
         relevance = np.maximum(relevance / top, LEAST_RELEVANCE)
         new[name] = (scale * relevance.mean() / relevance).tolist()
-    return kernel.with_parameters(new)
+    return warped_as(given, kernel.with_parameters(new))
 
 
 def _mean_squared_slopes(problem: LeastSquares, unit: Array) -> Array:
