@@ -85,6 +85,7 @@ def test_the_settings_of_solvers_are_kept(name, tmp_path):
         "eigenpro": {"tolerance": 1e-2, "max_iterations": 30, "batch_size": 20, "random_state": 3},
         "falkon": {"tolerance": 1e-7, "max_iterations": 70},
         "newton": {"tolerance": 1e-8, "max_iterations": 70},
+        "smoothed_newton": {"tolerance": 1e-6, "max_iterations": 70},
         "spectral_cutoff": {"validation": 3, "max_components": 9, "random_state": 3},
         "sgd": {"step": [0.5, 1.0], "decay": 0.25, "batch_size": 4, "averaging": "uniform", "random_state": 3},
     }
