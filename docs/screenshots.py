@@ -91,9 +91,9 @@ def main() -> None:
             tab.until("new Set([...document.querySelectorAll('#found .name')].map(e => e.textContent)).size === 2")
             tab.run("document.activeElement.blur()")
             save(tab, "teaching")
-        spheres = fields.moving_spheres(views=30, size=80, frames=10)
+        spheres = fields.moving_spheres(views=60, size=100)
         rays = fields.Rays.from_poses(spheres.images, spheres.poses, spheres.focal, times=spheres.times)
-        model = fields.KPlanes((64, 128), times=10, time_smoothness=1e-2, random_state=0).fit(rays, steps=1500)
+        model = fields.KPlanes((64, 128), times=20, random_state=0).fit(rays, steps=1500)
         model.save(f"{folder}/scene.safetensors")
         with (
             serve_view(f"{folder}/scene.safetensors").background() as server,
