@@ -14,8 +14,9 @@ from sklearn.base import clone
 import gyrfalcon as gf
 from gyrfalcon import fields
 from gyrfalcon.estimators import Interrupted
-from gyrfalcon.fields import proposals, training
+from gyrfalcon.fields import building, proposals, training
 from gyrfalcon.fields.layout import Layout
+from gyrfalcon.fields.torch_engine import TorchEngine
 from gyrfalcon.fields.training import Trainer
 from gyrfalcon.persistence import ModelFileError
 
@@ -197,7 +198,7 @@ def test_an_interrupt_keeps_what_was_reached(still, monkeypatch):
 KILLED = """
 import sys, time
 from gyrfalcon import checkpoints, fields
-from gyrfalcon.fields import proposals, training
+from gyrfalcon.fields import building, proposals, training
 training.SAMPLES_PER_STEP, proposals.RESOLUTIONS = {samples}, {resolutions}
 proposals.COUNTS, proposals.LAST_COUNT = {counts}, {last}
 checkpoints.EVERY_SECONDS, checkpoints.PAUSE = 0.0, 0
@@ -301,3 +302,38 @@ def test_importance_in_time_draws_rays_that_change():
     assert float((late.colors < 0.99).float().mean()) > float((early.colors < 0.99).float().mean())
     model = fields.KPlanes(times=5, importance="time", **SMALL).fit(rays, steps=20)
     assert np.isfinite(model.record_.psnr[-1])
+
+
+def test_the_engine_of_pytorch_trains_alike(still, monkeypatch):
+    """Rays that are opaque are followed further there, and sums have another order: no more than that differs."""
+    native = fields.KPlanes(**SMALL).fit(rays_of(still), steps=12)
+    monkeypatch.setattr(building, "engine_for", lambda device: TorchEngine())
+    torch_alone = fields.KPlanes(**SMALL).fit(rays_of(still), steps=12)
+    assert isinstance(torch_alone._field.engine, TorchEngine)
+    assert torch_alone.record_.psnr == pytest.approx(native.record_.psnr, abs=0.02)
+    one, other = (model.render(still.poses[0])[0] for model in (native, torch_alone))
+    assert np.abs(one - other).max() < 0.05
+
+
+@pytest.mark.parametrize("sampler", ["occupancy", "proposal"])
+def test_unbounded_space(still, sampler):
+    rays = fields.Rays.from_poses(still.images, still.poses, still.focal, background=None)
+    assert rays.space.contracted
+    model = fields.KPlanes(sampler=sampler, **SMALL).fit(rays, steps=60)
+    assert model.record_.psnr[-1] > model.record_.psnr[0] + 3
+    rgb, depth, opacity = model.render(still.poses[1])
+    assert all(np.isfinite(values).all() for values in (rgb, depth, opacity))
+
+
+@pytest.mark.parametrize("sampler", ["occupancy", "proposal"])
+def test_scenes_that_lie_ahead(sampler):
+    random = np.random.default_rng(0)
+    poses = np.tile(np.eye(4), (6, 1, 1))
+    poses[:, :2, 3] = random.normal(size=(6, 2)) * 0.2
+    images = np.full((6, 12, 16, 3), (200, 90, 30), np.uint8)
+    rays = fields.Rays.from_poses(images, poses, 14.0, background=None, near=1.0)
+    model = fields.KPlanes(sampler=sampler, **SMALL).fit(rays, steps=150)
+    assert model.record_.psnr[-1] > model.record_.psnr[0] + 5
+    depth = model.depth(poses[0])
+    assert np.isfinite(depth).all()
+    assert depth.min() > 0.9
