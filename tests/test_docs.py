@@ -58,8 +58,8 @@ UNRUN_CODE = ("SLURMCluster", "KubeCluster")
 PEERS = ("falkon", "gpytorch")
 PIECES = ("CONTRIBUTING.md", "docs/extending.md", "docs/changelog.md")
 # These build, install or compute for minutes: that they exist is all that is checked here. The first two are what the
-# suite itself is run by, and benchmarks have sizes of their own; `--quick` is for trying one. `segment` needs weights that
-# are downloaded; tests/vision/test_clips.py runs it without them.
+# suite itself is run by, and benchmarks have sizes of their own; `--quick` is for trying one. `segment` needs weights
+# that are downloaded; tests/vision/test_clips.py runs it without them.
 UNRUN_COMMANDS = ("make", "pip install", "python -m benchmarks", "gyrfalcon segment")
 
 
