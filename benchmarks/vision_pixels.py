@@ -13,6 +13,7 @@ from gyrfalcon import vision
 from gyrfalcon.vision.pixels import upsampled
 
 from .vision_data import Pictures, Remembered
+from .vision_instances import split
 
 Array = np.ndarray[Any, Any]
 
@@ -34,8 +35,8 @@ def measure(quick: bool, people: Pictures, net: Remembered) -> dict[str, Any]:
 
 
 def _trial(people: Pictures, net: Remembered, seed: int) -> dict[str, list[float]]:
-    order = np.random.default_rng(seed).permutation(len(people.images))
-    train, test = order[:TRAIN], order[120 : 120 + TEST]
+    train, others = split(people, TRAIN, seed)
+    test = others[:TEST]
     marks = [1 + np.any(people.masks[index]["person"], axis=0).astype(int) for index in train]
     model = vision.PixelClassifier(net, cells_per_image=CELLS, random_state=seed)
     model.fit([people.images[index] for index in train], marks)

@@ -33,7 +33,13 @@ def box_iou(first: Array, second: Array) -> Array:
 
 
 def mask_iou(first: Array, second: Array) -> Array:
-    """Intersection over union of each mask of one set with each of another; masks of shape (n, height, width)."""
+    """Intersection over union of each mask of one set with each of another; masks of shape (n, height, width).
+
+    >>> import numpy as np
+    >>> from gyrfalcon.vision import mask_iou
+    >>> mask_iou(np.array([[[True, True]]]), np.array([[[True, False]], [[True, True]]])).tolist()
+    [[0.5, 1.0]]
+    """
     a = np.asarray(first, dtype=bool).reshape(len(first), -1).astype(np.float32)
     b = np.asarray(second, dtype=bool).reshape(len(second), -1).astype(np.float32)
     inside = (a @ b.T).astype(np.float64)

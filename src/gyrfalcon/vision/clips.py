@@ -28,6 +28,16 @@ def read_frames(path: str | os.PathLike[str]) -> Iterator[tuple[str, Array]]:
     Parameters
     ----------
     path : path of a video that FFmpeg reads, of a picture, or of a folder
+
+    Examples
+    --------
+    >>> import numpy as np, tempfile
+    >>> from PIL import Image
+    >>> from gyrfalcon import vision
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     Image.fromarray(np.zeros((4, 6, 3), dtype=np.uint8)).save(f"{folder}/black.png")
+    ...     [(name, frame.shape) for name, frame in vision.read_frames(folder)]
+    [('black.png', (4, 6, 3))]
     """
     source = Path(path)
     if source.is_dir():
@@ -133,6 +143,16 @@ def draw(frame: Any, found: Sequence[Found], classes: Iterable[str]) -> Array:
     found : list of Found
     classes : list of str
         All classes, which gives each its color.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gyrfalcon import vision
+    >>> mask = np.zeros((4, 6), dtype=bool)
+    >>> mask[1:3, 1:4] = True
+    >>> found = [vision.Found("mug", 0.9, np.array([1, 1, 4, 3]), mask)]
+    >>> vision.draw(np.zeros((4, 6, 3), dtype=np.uint8), found, ["mug"]).max() > 0
+    np.True_
     """
     picture = check_image(frame, "frame").copy()
     places = {label: place for place, label in enumerate(classes)}

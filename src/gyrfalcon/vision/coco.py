@@ -38,7 +38,12 @@ def encode_mask(mask: Array) -> dict[str, Any]:
 
 
 def decode_mask(runs: Mapping[str, Any]) -> Array:
-    """The mask of COCO's run lengths, as numbers or in its compressed text."""
+    """The mask of COCO's run lengths, as numbers or in its compressed text.
+
+    >>> from gyrfalcon.vision import decode_mask
+    >>> decode_mask({"size": [1, 3], "counts": [1, 2]}).tolist()
+    [[False, True, True]]
+    """
     height, width = (int(side) for side in runs["size"])
     if not (0 < height <= LARGEST_SIDE and 0 < width <= LARGEST_SIDE):
         raise ValueError(f"size must be a height and a width, got {runs['size']!r}")
@@ -78,6 +83,16 @@ def write_coco(path: str | os.PathLike[str], frames: Iterable[tuple[str, tuple[i
     ----------
     path : path of a JSON file
     frames : iterable of (name, (height, width), list of Found)
+
+    Examples
+    --------
+    >>> import numpy as np, tempfile
+    >>> from gyrfalcon import vision
+    >>> found = [vision.Found("mug", 0.9, np.array([0, 0, 2, 1]), np.ones((1, 2), dtype=bool))]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     vision.write_coco(f"{folder}/found.json", [("a.png", (1, 2), found)])
+    ...     vision.read_coco(f"{folder}/found.json")[0][1]["mug"][0].tolist()
+    [[True, True]]
     """
     images: list[dict[str, Any]] = []
     annotations: list[dict[str, Any]] = []
@@ -113,6 +128,19 @@ def read_coco(path: str | os.PathLike[str]) -> list[tuple[str, dict[str, list[Ar
     Parameters
     ----------
     path : path of a JSON file
+
+    Examples
+    --------
+    >>> import json, pathlib, tempfile
+    >>> from gyrfalcon import vision
+    >>> box = {"image_id": 1, "category_id": 1, "bbox": [2, 3, 4, 5]}
+    >>> images = [{"id": 1, "file_name": "a.png", "height": 9, "width": 9}]
+    >>> content = {"images": images, "annotations": [box], "categories": [{"id": 1, "name": "mug"}]}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "boxes.json")
+    ...     _ = path.write_text(json.dumps(content))
+    ...     print([(name, shown["mug"][0].tolist()) for name, shown in vision.read_coco(path)])
+    [('a.png', [2.0, 3.0, 6.0, 8.0])]
     """
     try:
         content = json.loads(Path(path).read_text("utf-8"))
@@ -166,7 +194,13 @@ def number_masks(found: Sequence[Found], shape: tuple[int, int]) -> Array:
 
 
 def read_numbered(numbers: Array, label: str) -> dict[str, list[Array]]:
-    """Instances of one class from a picture of instance numbers, such as a PNG mask; 0 is background."""
+    """Instances of one class from a picture of instance numbers, such as a PNG mask; 0 is background.
+
+    >>> import numpy as np
+    >>> from gyrfalcon.vision import read_numbered
+    >>> [mask.tolist() for mask in read_numbered(np.array([[0, 1, 2]]), "mug")["mug"]]
+    [[[False, True, False]], [[False, False, True]]]
+    """
     numbers = np.asarray(numbers)
     if numbers.ndim != 2 or numbers.dtype.kind not in "iu":
         raise ValueError(f"numbers must be integers of shape (height, width), got {numbers.dtype} of {numbers.shape}")

@@ -27,6 +27,12 @@ class AveragePrecision:
     by_class : dict of str to float
         From 0 to 1, for each class that has instances.
     mean : float
+
+    Examples
+    --------
+    >>> from gyrfalcon.vision import AveragePrecision
+    >>> AveragePrecision({"mug": 1.0, "glass": 0.5}).mean
+    0.75
     """
 
     by_class: dict[str, float]

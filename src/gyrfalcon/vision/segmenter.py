@@ -51,6 +51,13 @@ class Found:
     box : array of shape (4,)
         Left, top, right and bottom in pixels.
     mask : array of bool of shape (height, width)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gyrfalcon.vision import Found
+    >>> Found("mug", 0.9, np.array([0, 0, 2, 1]), np.ones((1, 2), dtype=bool)).label
+    'mug'
     """
 
     label: str

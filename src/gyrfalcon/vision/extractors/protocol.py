@@ -24,6 +24,15 @@ class Extractor(Protocol):
     (channels, rows, columns), and it covers the whole image and nothing else: its cell (i, j) belongs to the part of
     the image between i/rows and (i + 1)/rows of the height and between j/columns and (j + 1)/columns of the width.
     The stride says how many pixels of the image that the network has seen are one cell, and orders the maps.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gyrfalcon import vision
+    >>> def colors(image):
+    ...     return {8: image[4::8, 4::8].transpose(2, 0, 1) / 255.0}
+    >>> isinstance(colors, vision.Extractor), colors(np.zeros((48, 64, 3), dtype=np.uint8))[8].shape
+    (True, (3, 6, 8))
     """
 
     def __call__(self, image: Array) -> Maps: ...
