@@ -57,7 +57,7 @@ def run(quick: bool) -> None:
     described = machine.describe()
     print(
         machine.headline(described),
-        f"{FOLDS} folds. Error (rate, or root mean square over the deviation) and CPU seconds of a fit, on one thread; "
+        f"{FOLDS} folds. Error (rate, or root mean square over the deviation) and CPU seconds of one fit, one thread; "
         "asked: at most 0.3 s, digits 0.6 s, and no larger an error than the best of the others on four of five sets.",
         sep="\n",
     )

@@ -25,8 +25,7 @@ def tried(frequency, length_scale, **options):
 
 def test_leaves_are_kept_where_centers_cannot_follow():
     partition, _, stage = tried(400.0, 0.003)
-    assert partition.centers == PARTITION.centers
-    assert partition.leaf_rows in (PARTITION.leaf_rows, PARTITION.leaf_rows // 2)
+    assert partition is PARTITION
     alone, leaves = stage.candidates[0].value, stage.candidates[stage.chosen].value
     assert "leaves of" in stage.candidates[stage.chosen].kernel
     assert leaves < 0.2 * alone
@@ -74,7 +73,7 @@ def test_the_decision_is_in_the_trace_and_a_warm_start_keeps_it(monkeypatch):
     monkeypatch.setattr("gyrfalcon.centers.automatic_count", lambda *_, **__: 40)
     X, Y = data(400.0)
     model = gf.KernelRegressor("gaussian", length_scale=0.003, warm_start=True, random_state=0).fit(X, Y[:, 0])
-    assert model.tuning_.stages[-1].name == "centers and leaves"
+    assert "centers and leaves" in [stage.name for stage in model.tuning_.stages]
     assert model.partition_ is not None
     assert np.mean((model.predict(X) - Y[:, 0]) ** 2) < 0.1
     assert model.fit(X, Y[:, 0]).partition_ is not None

@@ -69,3 +69,12 @@ def test_leaves_are_cut_in_the_features_as_they_are_mapped():
     mapped.set_params(random_state=0).fit(kernel.warp(X), y)
     assert whole.partition_.n_leaves == mapped.partition_.n_leaves > 1
     assert np.abs(whole.predict(X) - y).mean() < 0.05
+
+
+def test_pixels_are_not_ranked():
+    random = np.random.default_rng(3)
+    X = np.where(random.random((400, 64)) < 0.01, random.uniform(0, 255, size=(400, 64)), 0.0)
+    y = random.normal(size=400)
+    assert rank_warp(X, None) is not None
+    model = gf.KernelRegressor(random_state=0).fit(X, y)
+    assert all("Warped" not in candidate.kernel for candidate in model.tuning_.stages[0].candidates)

@@ -18,6 +18,7 @@ from gyrfalcon.data import Source
 from gyrfalcon.kernels import Function, Gaussian, Kernel, Matern, ProductLaplacian, from_name
 from gyrfalcon.kernels.dot import DotKernel
 from gyrfalcon.kernels.names import NAMES
+from gyrfalcon.tuning.automatic import share_unit
 
 from .warping import Warp, rank_warp
 
@@ -57,7 +58,7 @@ def resolve_kernels(
         return smooth
     if automatic:
         scale = automatic_length_scale(X, weights, random, metric="absolute")
-    warp = rank_warp(X, weights) if automatic else None
+    warp = rank_warp(X, weights) if automatic and not share_unit(X) else None
     return (*smooth, ProductLaplacian(scale), *(() if warp is None else _warped(warp, random)))
 
 

@@ -25,7 +25,7 @@ from gyrfalcon.tuning.trace import Candidate, Stage
 
 MOST_ROWS = 300_000  # beyond, a model that keeps every row is too large to be a default
 SAMPLED_SHARE = 1 / 3  # of the rows, that a trial fits
-SAMPLED_ROWS = 8000  # at most, beyond which their number grows like the root of that of all rows
+SAMPLED_ROWS = 20_000  # at most, beyond which their number grows like the root of that of all rows
 HELD_ROWS = 2000  # at most, of the others, that it judges by
 SEED = 0  # of the sample and its centers: the same rows, the same decision
 NOTHING_LEFT = 1e-8  # of the variance: centers that err no more leave leaves nothing but rounding to fit
@@ -33,7 +33,6 @@ NOTHING_LEARNED = 0.98  # of the variance: if the fewest centers err as much, th
 ALIKE = 0.01  # part of the lowest error by which others are called as low, and the cheapest of them taken
 CENTER_PARTS = (4, 2, 1)  # of the centers there would be: a quarter, and so on
 LEAST_CENTERS = 250
-LEAF_PARTS = (2, 1)  # of the rows of a leaf
 
 
 class Trial(NamedTuple):
@@ -68,8 +67,8 @@ def try_partition(
 ) -> Trial:
     """Fit a sample of the rows with leaves, and with centers alone, all in the same proportion to the rows.
 
-    So there are as many leaves as there would be, each with fewer rows, and no more centers to a row. Fewer centers and
-    smaller leaves are tried too, and the cheapest is taken of those that err alike.
+    So there are as many leaves as there would be, each with fewer rows, and no more centers to a row. Fewer centers
+    are tried too, and the cheapest is taken of those that err alike.
     """
     rows, points = data.points.shape[0], data.points
     ineligible = isinstance(points, Source) or sparse.issparse(points) or device_of(points).type != "cpu"
@@ -81,15 +80,15 @@ def try_partition(
     kept, out = (_part(data, np.sort(part)) for part in (sampled, held[:HELD_ROWS]))
     constant = _error(out, np.average(kept.Y, axis=0, weights=kept.weights)) or 1.0
     ways, errors = _ways(partition, n_centers), []
-    base: Predictor | None = None
     for way in ways:
-        count = max(1, math.ceil(share * way.n_centers))
+        function = _nystrom(
+            kernel, kept, max(1, math.ceil(share * way.n_centers)), noise, intercept, random, memory_budget
+        )
         if way.partition is None:
-            values = _nystrom(kernel, kept, count, noise, intercept, random, memory_budget)(out.points)
+            values = function(out.points)
         else:
-            base = base or _nystrom(kernel, kept, count, noise, intercept, random, memory_budget)
             small = replace(way.partition, leaf_rows=max(2, int(share * way.partition.leaf_rows)))
-            values = _leaves(kernel, kept, noise, small, base, memory_budget).predict(out.points)
+            values = _leaves(kernel, kept, noise, small, function, memory_budget).predict(out.points)
         errors.append(_error(out, values) / constant)
         if errors[0] > NOTHING_LEARNED:
             break
@@ -107,9 +106,7 @@ def try_partition(
 def _ways(partition: Partition, n_centers: int) -> list[_Way]:
     """In order of what they cost."""
     counts = sorted({max(min(LEAST_CENTERS, n_centers), n_centers // part) for part in CENTER_PARTS})
-    leaves = [max(2, partition.leaf_rows // part) for part in LEAF_PARTS]
-    alone = [_Way(count, None) for count in counts]
-    return alone + [_Way(partition.centers, replace(partition, leaf_rows=rows)) for rows in sorted(set(leaves))]
+    return [*(_Way(count, None) for count in counts), _Way(partition.centers, partition)]
 
 
 def _cheapest_of_alike(ways: list[_Way], errors: list[float]) -> int:

@@ -189,15 +189,21 @@ def _variants(kernel: Kernel, X: AnyPoints) -> list[Kernel]:
         return [kernel]
     scale = as_array(kernel.length_scale)
     each = kernel.with_parameters({"length_scale": np.broadcast_to(scale, X.shape[1]).tolist()})
-    if scale.ndim == 0 or X.shape[1] < MANY_FEATURES:
+    if scale.ndim == 0 or not share_unit(X):
         return [each]
-    values = to_tensor(X).double()
-    spread, span = values.std(0, correction=0).cpu().numpy(), (values.amax(0) - values.amin(0)).cpu().numpy()
-    low, high = np.quantile(span[spread > 0], (0.25, 0.9)) if (spread > 0).any() else (0.0, 0.0)
-    if not 0 < high <= SHARED_UNIT * low:
-        return [each]
+    spread = to_tensor(X).double().std(0, correction=0).cpu().numpy()
     common = float(np.median(scale[spread > 0] / spread[spread > 0]) * np.sqrt(np.square(spread).mean()))
     return [each, kernel.with_parameters({"length_scale": common})]
+
+
+def share_unit(X: AnyPoints) -> bool:
+    """Whether there are many features, most of which have about the same range, as pixels do."""
+    if X.shape[1] < MANY_FEATURES:
+        return False
+    values = to_tensor(X).double()
+    span = (values.amax(0) - values.amin(0)).cpu().numpy()
+    low, high = np.quantile(span[span > 0], (0.25, 0.9)) if (span > 0).any() else (0.0, 0.0)
+    return bool(0 < high <= SHARED_UNIT * low)
 
 
 def _rounded(value: Any) -> Any:
