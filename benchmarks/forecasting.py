@@ -176,14 +176,14 @@ def _ireland(quick: bool) -> dict[str, Any]:
         series = Series(table, time="time", target=name)
         for kind, exogenous in (("alone", None), ("with the others", "all")):
             options = {"exogenous": exogenous, "calendar": ["year"], "n_centers": 300, "random_state": 0}
-            models = [KernelForecaster([1, 2], memory, "s->s", **options) for memory in (2, 4)]
+            models = [KernelForecaster([1, 2, 3], memory, "s->s", **options) for memory in (2, 4)]
             best = min((model.fit(series[:"1973"]) for model in models), key=_validation)
             errors[kind].append(best.backtest(series["1973":]).nrmse)
     alone, others = (np.array(rows) for rows in errors.values())
-    print("\nIreland, 1973 to 1978, NRMSE one and two days ahead, means over stations")
+    print("\nIreland, 1973 to 1978, NRMSE one, two and three days ahead, means over stations")
     print(f"  each station alone {' '.join(f'{error:.4f}' for error in alone.mean(0))}")
     print(f"  with the others    {' '.join(f'{error:.4f}' for error in others.mean(0))}; better at "
-          f"{' and '.join(str(count) for count in (others < alone).sum(0))} of {len(alone)} | "
+          f"{', '.join(str(count) for count in (others < alone).sum(0))} of {len(alone)} | "
           f"{_verdict(bool((others.mean(0) < alone.mean(0)).all()))}")  # fmt: skip
     return {"alone": alone.tolist(), "with the others": others.tolist()}
 
