@@ -53,10 +53,11 @@ def terminal(folder, line):
 def messy(rows, seed):
     """Homes with dates, amounts, percentages, an accent, gaps and words where numbers should be."""
     random = np.random.default_rng(seed)
-    sold = pd.Timestamp("2022-01-01") + pd.to_timedelta(random.integers(0, 900, rows), unit="D")
+    days = random.integers(0, 900, rows)
+    sold = pd.Timestamp("2022-01-01") + pd.to_timedelta(days, unit="D")
     area, city = random.uniform(30, 150, rows), random.choice(["Genève", "Rome", "Oslo"], rows)
     discount = random.uniform(0, 20, rows)
-    price = area * np.where(city == "Rome", 30.0, 22.0) * (1 - discount / 100) + 2 * (sold - sold.min()).days
+    price = area * np.where(city == "Rome", 30.0, 22.0) * (1 - discount / 100) + 2 * days
     return pd.DataFrame(
         {
             "id": [f"home-{seed}-{place}" for place in range(rows)],

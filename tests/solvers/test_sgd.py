@@ -37,6 +37,8 @@ def data(name="squared", k=1, n=70, d=3, seed=0, dtype=np.float64):
     X = rng.normal(size=(n, d)).astype(dtype)
     scores = np.sin(1.5 * X[:, :1] * np.arange(1, k + 1)) + X[:, 1:2] * np.linspace(-1, 1, k)
     scores = scores + 0.3 * rng.gumbel(size=scores.shape)
+    if name == "multilabel_logistic":
+        return X, np.sign(scores).astype(dtype)
     if name not in CODINGS:
         return X, scores.astype(dtype)
     classes = np.argmax(scores, axis=1) if k > 1 else (scores[:, 0] > 0).astype(int)

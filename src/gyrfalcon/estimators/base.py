@@ -10,7 +10,7 @@ import numbers
 import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -62,6 +62,8 @@ ESTIMATOR_STOPPING = EarlyStopping(validation=0.1, patience=5, tolerance=0.0)  #
 
 class KernelEstimator(UpdateMixin, Savable, CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     """f(x) = Σⱼ coefficientsⱼ k(x, cⱼ) + intercept, fitted to outputs that a subclass makes of its targets."""
+
+    takes_tables: ClassVar[bool] = True  # missing values, categories and dates: see `encoder_`
 
     kernel: Any
     length_scale: Any

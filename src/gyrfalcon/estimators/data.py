@@ -27,13 +27,15 @@ PLAIN_ROWS = 1 << 16  # rows of an array that are checked here: of more, the pri
 
 def read_points(estimator: BaseEstimator, X: Any, *, reset: bool) -> AnyPoints:
     """X as finite float32 or float64 points, checked as scikit-learn does; tensors stay on their device, and what is
-    too large for memory stays where it is. Missing values, categories and dates become features, by rules of the fit.
+    too large for memory stays where it is. For estimators with `takes_tables`, missing values, categories and dates
+    become features, by rules of the fit.
     """
     if type(X) is np.ndarray and not reset and _is_plain(estimator, X):
         return X
-    if reset:
+    takes_tables: bool = getattr(estimator, "takes_tables", False)
+    if takes_tables and reset:
         estimator.encoder_ = None
-    if getattr(estimator, "encoder_", None) is not None or (reset and is_mixed(X)):
+    if takes_tables and (estimator.encoder_ is not None or (reset and is_mixed(X))):
         return encode(estimator, X, reset=reset)
     if is_stream(X):
         return read_stream(estimator, X, reset=reset)
@@ -41,6 +43,8 @@ def read_points(estimator: BaseEstimator, X: Any, *, reset: bool) -> AnyPoints:
         try:
             points = validate_data(estimator, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=reset)
         except ValueError as error:
+            if not takes_tables:
+                raise
             if "contains NaN" in str(error) and not isinstance(X, Tensor) and not sparse.issparse(X):
                 if reset:
                     return encode(estimator, X, reset=True)

@@ -126,5 +126,11 @@ class Warped(Kernel):
 
 
 def inputs_of(kernel: Kernel, X: Any) -> Any:
-    """The points as the part of a kernel sees them that has length scales: warped, if the kernel warps them."""
+    """The points as the part of a kernel sees them that has length scales: warped, if the kernel warps them.
+
+    >>> import numpy as np, gyrfalcon as gf
+    >>> kernel = gf.kernels.Warped(gf.kernels.Gaussian(1.0), [0], [[0.0, 10.0]], [[0.0, 1.0]])
+    >>> gf.kernels.inputs_of(kernel, np.array([[5.0]])), gf.kernels.inputs_of(kernel.kernel, np.array([[5.0]]))
+    (array([[0.5]]), array([[5.]]))
+    """
     return kernel.warp(X) if isinstance(kernel, Warped) else X
