@@ -185,7 +185,7 @@ nb::tuple march_checked(const In<T>& origins, const In<T>& directions, const In<
                         double step, bool contracted, int threads) {
     const size_t rays = rows_of(origins, 3, "origins"), cells = occupied.shape(0);
     require(cells > 0 && occupied.shape(1) == cells && occupied.shape(2) == cells, "occupied: must be a cube");
-    require(std::isfinite(step) && step > 0, "step: must be positive");
+    require(std::isfinite(step) && static_cast<T>(step) > 0, "step: must be positive");
     const MarchRequest<T> request{rays,
                                   origins.data(),
                                   shaped(directions, {rays, 3}, "directions"),

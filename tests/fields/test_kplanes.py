@@ -12,7 +12,7 @@ import torch
 from sklearn.base import clone
 
 import gyrfalcon as gf
-from gyrfalcon import fields
+from gyrfalcon import checkpoints, fields, persistence
 from gyrfalcon.estimators import Interrupted
 from gyrfalcon.fields import building, proposals, training
 from gyrfalcon.fields.layout import Layout
@@ -195,6 +195,67 @@ def test_an_interrupt_keeps_what_was_reached(still, monkeypatch):
     assert model.render(still.poses[0])[0].shape == (24, 24, 3)
 
 
+@pytest.mark.parametrize("within", [False, True])
+def test_an_interrupted_fit_resumes_bit_for_bit(still, monkeypatch, tmp_path, within):
+    rays, part = rays_of(still), "_update" if within else "step"
+    done = getattr(Trainer, part)
+
+    def interrupted(self, *given):
+        if self.count == 7:
+            raise KeyboardInterrupt
+        done(self, *given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, part, interrupted)
+        patch.setattr(checkpoints, "EVERY_SECONDS", 0.0)
+        patch.setattr(checkpoints, "PAUSE", 0)
+        with pytest.warns(Interrupted, match="after 7 steps"):
+            fields.KPlanes(**SMALL).fit(rays, steps=12, checkpoint=tmp_path)
+    seen, take = [], Trainer.take
+    monkeypatch.setattr(Trainer, "take", lambda self, *given: (take(self, *given), seen.append(self.count)))
+    resumed = fields.KPlanes(**SMALL).fit(rays, steps=12, checkpoint=tmp_path)
+    assert seen == [7]
+    assert torch.equal(resumed._field.planes, fields.KPlanes(**SMALL).fit(rays, steps=12)._field.planes)
+
+
+def test_a_checkpoint_of_other_rays_is_refused(still, monkeypatch, tmp_path):
+    def interrupted(self):
+        self.count += 1
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "step", interrupted)
+        with pytest.warns(Interrupted):
+            fields.KPlanes(**SMALL).fit(rays_of(still), steps=12, checkpoint=tmp_path)
+    wider = fields.Rays.from_poses(still.images, still.poses, 0.5 * still.focal)
+    with pytest.raises(checkpoints.CheckpointError, match="differs in rays"):
+        fields.KPlanes(**SMALL).fit(wider, steps=12, checkpoint=tmp_path)
+
+
+def test_files_that_do_not_fit_or_are_for_another_machine_are_refused(still, tmp_path):
+    path = tmp_path / "field.safetensors"
+    fields.KPlanes(**SMALL).fit(rays_of(still), steps=2).save(path)
+    description, arrays = persistence.parse(path.read_bytes())
+
+    def altered(parameters, **changes):
+        changed = description | {"parameters": description["parameters"] | parameters}
+        path.write_bytes(persistence.compose(changed, arrays | changes))
+        with pytest.raises(persistence.ModelFileError) as refused:
+            fields.load(path)
+        return str(refused.value)
+
+    assert "device='nowhere'" in altered({"device": "nowhere"})
+    assert "times=40000 must be" in altered({"sampler": "proposal", "times": 40_000})
+    assert "single precision" in altered({}, planes=arrays["planes"].astype(np.float64))
+    assert "do not fit" in altered({}, code=np.zeros(3, np.float32))
+
+
+def test_no_pictures_are_refused(still):
+    rays = rays_of(still)
+    with pytest.raises(ValueError, match="rays are of no pictures"):
+        fields.KPlanes(**SMALL).fit(rays.subset(np.zeros(len(rays), bool)), steps=2)
+
+
 KILLED = """
 import sys, time
 from gyrfalcon import checkpoints, fields
@@ -249,6 +310,7 @@ def test_a_killed_fit_resumes_bit_for_bit(tmp_path, moving, options):
     [
         ({"resolutions": (1,)}, r"resolutions=\(1,\) must be integers from 2"),
         ({"resolutions": ()}, r"resolutions=\(\) must be integers"),
+        ({"resolutions": 16}, r"resolutions=16 must be integers"),
         ({"features": 0}, "features=0 must be an integer of at least 1"),
         ({"decoder": "linear"}, "decoder='linear' is unknown: use one of 'explicit', 'hybrid'"),
         ({"sampler": "uniform"}, "sampler='uniform' is unknown"),
@@ -268,7 +330,7 @@ def test_fits_that_mean_nothing_are_refused(still, film):
     model, rays = fields.KPlanes(**SMALL), rays_of(still)
     with pytest.raises(ValueError, match="exclude each other"):
         model.fit(rays, steps=1, minutes=1)
-    for wrong in ({"steps": 0}, {"minutes": float("nan")}, {"minutes": -1}):
+    for wrong in ({"steps": 0}, {"steps": True}, {"minutes": float("nan")}, {"minutes": -1}, {"minutes": "5"}):
         with pytest.raises(ValueError, match="must be"):
             model.fit(rays, **wrong)
     with pytest.raises(TypeError, match="rays is a ndarray: make Rays"):
@@ -280,6 +342,13 @@ def test_fits_that_mean_nothing_are_refused(still, film):
     model.fit(rays, steps=1)
     with pytest.raises(ValueError, match="this field does not move"):
         model.render(still.poses[0], time=0.0)
+    with pytest.raises(ValueError, match="scale=2 must be a place in resolutions"):
+        model.plane("xy", 2)
+    for wrong, message in (({"frames": 0}, "frames=0"), ({"poses": []}, "a film needs one")):
+        with pytest.raises(ValueError, match=message):
+            model.video("never.mp4", **wrong)
+    with pytest.raises(ValueError, match="near=None must be a distance"):
+        fields.Rays.from_poses(still.images, still.poses, still.focal, near=None)
     with pytest.raises(ValueError, match="this field has none"):
         model.render(still.poses[0], appearance=0)
     with pytest.raises(ValueError, match="no appearance"):

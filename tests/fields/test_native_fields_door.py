@@ -83,6 +83,9 @@ def test_native_march_refuses_and_ends():
         native.march(*rays, np.ones((2, 2, 3), np.uint8), 0.1, False, 1)
     with pytest.raises(ValueError, match="step: must be positive"):
         native.march(*rays, np.ones((2, 2, 2), np.uint8), 0.0, False, 1)
+    single = [None if part is None else part.astype(np.float32) for part in rays]
+    with pytest.raises(ValueError, match="step: must be positive"):  # which single precision makes of it
+        native.march(*single, np.ones((2, 2, 2), np.uint8), 1e-300, False, 1)
     with pytest.raises(ValueError, match="directions: wrong shape"):
         native.march(rays[0], np.ones((3, 3)), *rays[2:], np.ones((2, 2, 2), np.uint8), 0.1, False, 1)
     offsets, distances, _, points = native.march(*rays, np.ones((2, 2, 2), np.uint8), 0.15, False, 1)

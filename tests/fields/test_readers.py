@@ -47,6 +47,33 @@ def test_synthetic_scenes(tmp_path, scene):
     assert rays.background == (1.0, 1.0, 1.0)
 
 
+@pytest.mark.parametrize(
+    ("changes", "message"), [({"k1": 0.1}, "distortion"), ({"fl_x": 20.0, "p2": -1e-3}, "undistort the pictures first")]
+)
+def test_distorted_cameras_are_refused(tmp_path, scene, changes, message):
+    synthetic(tmp_path, scene, **changes)
+    with pytest.raises(ValueError, match=message):
+        fields.read_scene(tmp_path)
+
+
+def test_cameras_of_single_frames_are_refused(tmp_path, scene):
+    synthetic(tmp_path, scene)
+    path = tmp_path / "transforms_train.json"
+    content = json.loads(path.read_text())
+    content["frames"][1]["fl_x"] = 30.0
+    path.write_text(json.dumps(content))
+    with pytest.raises(ValueError, match="a camera of its own"):
+        fields.read_scene(tmp_path)
+
+
+def test_pictures_that_are_programs_are_refused(tmp_path, scene):
+    synthetic(tmp_path, scene)
+    picture = next(tmp_path.rglob("*.png"))
+    picture.write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\nshowpage\n")
+    with pytest.raises(ValueError, match="is not a picture"):
+        fields.read_scene(tmp_path)
+
+
 def test_pictures_are_reduced(tmp_path, scene):
     synthetic(tmp_path, scene)
     rays = fields.read_scene(tmp_path, size=10)

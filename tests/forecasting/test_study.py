@@ -129,6 +129,9 @@ def test_another_study_does_not_go_on(tmp_path, monkeypatch):
     study(series, **options)
     with pytest.raises(CheckpointError, match="differs in the series"):
         study(make(900, seed=3), **options)
+    other = Series.of(series.times, series.values, series.names, target="u", step=series.step, wind=series.wind)
+    with pytest.raises(CheckpointError, match="differs in the series"):
+        study(other, **options)
     with pytest.raises(CheckpointError, match="differs in the grid"):
         study(series, **options | {"memories": [2, 7]})
 

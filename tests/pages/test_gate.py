@@ -1,5 +1,6 @@
 """The server refuses whoever is not its own page with its own token, in words, and keeps serving."""
 
+import asyncio
 import http.client
 import json
 from contextlib import contextmanager, suppress
@@ -138,6 +139,7 @@ def test_a_name_of_this_machine_must_be_the_same_in_both(served):
         '{"kind": "hello"}',
         '{"kind": "hello", "token": "wrong"}',
         '{"kind": "hello", "token": 3}',
+        '{"kind": "hello", "token": "\\ud800"}',
         '{"kind": "look"}',
         "[]",
         "no JSON",
@@ -204,6 +206,48 @@ def test_there_is_one_session_and_the_newest_has_it(served):
         assert Message.decode(second.recv(timeout=20)).kind == "echo"
 
 
+def test_pages_that_come_at_once_have_the_session_one_after_the_other():
+    class Slow(Echo):
+        async def leave(self, peer):
+            await asyncio.sleep(0.05)
+            self.said.append(("leave", peer))
+
+        async def welcome(self, peer):
+            self.said.append(("welcome", peer))
+
+    class Browser:
+        def __init__(self, token):
+            self.heard, self.closed = asyncio.Queue(), asyncio.Event()
+            self.heard.put_nowait({"type": "websocket.receive", "text": json.dumps({"kind": "hello", "token": token})})
+
+        async def accept(self):
+            pass
+
+        async def receive(self):
+            return await self.heard.get()
+
+        async def close(self, code, words):
+            self.heard.put_nowait({"type": "websocket.disconnect", "code": code})
+            self.closed.set()
+
+    async def example():
+        program = Slow()
+        served = Server(program)
+        browsers = [Browser(served.gate.token) for _ in range(3)]
+        talks = [asyncio.create_task(served._talk(browser)) for browser in browsers]
+        await asyncio.wait_for(asyncio.gather(*(browser.closed.wait() for browser in browsers[:2])), 20)
+        await asyncio.sleep(0.2)
+        assert not browsers[2].closed.is_set()
+        await browsers[2].close(1000, "")
+        await asyncio.gather(*talks)
+        served._socket.close()
+        return program.said
+
+    said = asyncio.run(example())
+    assert [what for what, _ in said] == ["welcome", "leave"] * 3
+    assert all(said[i][1] is said[i + 1][1] for i in (0, 2, 4))
+
+
 def test_a_program_is_started_and_stopped():
     program = Echo()
     with Server(program).background() as running, talk(running):
@@ -246,3 +290,15 @@ def test_tokens_are_long_and_differ():
     tokens = {Gate(Settings(), 4000).token for _ in range(20)}
     assert len(tokens) == 20
     assert all(len(token) * 6 >= 128 for token in tokens)
+
+
+def test_names_in_capitals_and_ports_that_browsers_leave_out_are_known(tmp_path):
+    (tmp_path / "a.pem").touch()
+    settings = Settings(host="Robot.local", port=443, certificate=tmp_path / "a.pem", key=tmp_path / "a.pem")
+    gate = Gate(settings, 443)
+    assert all(gate.knows_host(host) for host in ("robot.local:443", "Robot.local", "robot.local"))
+    assert gate.knows_origin("https://robot.local", "robot.local")
+    assert not gate.knows_host("evil.example")
+    assert not Gate(settings, 444).knows_host("robot.local")
+    assert Gate(Settings(port=80), 80).knows_host("localhost")
+    assert not Gate(Settings(port=443), 443).knows_host("localhost")

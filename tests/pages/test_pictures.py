@@ -3,6 +3,7 @@
 import io
 import struct
 import tracemalloc
+import warnings
 import zlib
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
-from PIL import Image
+from PIL import Image, ImageFile
 
 from gyrfalcon.pages import PictureError, decode_mask, decode_picture, encode_mask, encode_picture, pictures
 
@@ -105,3 +106,20 @@ def test_damaged_files_are_refused_or_read(data):
 def test_other_files_are_refused(data):
     with pytest.raises(PictureError, match="not a JPEG or PNG"):
         decode_picture(data)
+
+
+def test_jpegs_of_several_pictures_may_have_no_more_scans():
+    file = io.BytesIO()
+    frames = [Image.new("RGB", (16, 16), color) for color in ("red", "blue")]
+    frames[0].save(file, "MPO", save_all=True, append_images=frames[1:])
+    assert decode_picture(file.getvalue()).shape == (16, 16, 3)
+    with pytest.raises(PictureError, match="scans"):
+        decode_picture(file.getvalue() + b"\xff\xda" * (pictures.MOST_SCANS + 1))
+
+
+def test_warnings_of_other_threads_are_left_alone(monkeypatch):
+    during, load = [], ImageFile.ImageFile.load
+    monkeypatch.setattr(ImageFile.ImageFile, "load", lambda image: (during.append(warnings.filters[:]), load(image))[1])
+    decode_picture(png(np.zeros((4, 5, 3), dtype=np.uint8)))
+    assert during
+    assert all(filters == warnings.filters for filters in during)

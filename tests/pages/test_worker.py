@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import hashlib
 import os
 import signal
 import threading
@@ -120,3 +121,14 @@ def test_threads_share_the_object():
     assert run(lambda made: made.call("work", "add", 5), make=lambda: bench, process=False) == 5
     assert bench.total == 5
     assert threading.active_count() <= before + 8
+
+
+def test_large_messages_of_both_lanes_arrive_whole():
+    async def job(made):
+        async def send(lane, number):
+            data = bytes([number]) * 3_000_000
+            assert await made.call(lane, "digest", data) == hashlib.sha256(data).hexdigest()
+
+        await asyncio.gather(*(send(lane, number) for number in range(12) for lane in ("work", "look")))
+
+    run(job)

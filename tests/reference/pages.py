@@ -1,5 +1,6 @@
 """What pages are tested with: objects for their workers, which processes import from here, and pictures."""
 
+import hashlib
 import json
 import os
 from dataclasses import dataclass
@@ -28,6 +29,9 @@ class Bench:
 
     def fail(self, error):
         raise error
+
+    def digest(self, data):
+        return hashlib.sha256(data).hexdigest()
 
     def wait_for(self, path):
         while not os.path.exists(path):

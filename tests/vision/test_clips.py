@@ -4,12 +4,13 @@ import json
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 from typer.testing import CliRunner
 
 from gyrfalcon import vision
 from gyrfalcon.cli.app import app
 from gyrfalcon.vision import coco
+from gyrfalcon.vision.page import open_source
 from reference.vision import colors, picture
 
 
@@ -36,11 +37,31 @@ def test_run_lengths_are_those_of_pycocotools(seed):
         {"size": [2, 2], "counts": "~"},
         {"size": [0, 2], "counts": []},
         {"size": [10**9, 10**9], "counts": [10**18]},
+        {"size": [60_000, 60_000], "counts": [3_600_000_000]},
+        {"size": [2, 2], "counts": "o" * 100_000},
     ],
 )
 def test_bad_run_lengths_are_refused(runs):
     with pytest.raises(ValueError, match=r"counts|size"):
         coco.decode_mask(runs)
+
+
+def test_pictures_that_are_programs_are_refused(tmp_path):
+    (tmp_path / "a.png").write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\nshowpage\n")
+    for read in (lambda: list(vision.read_frames(tmp_path)), lambda: open_source(tmp_path).read(0)):
+        with pytest.raises(UnidentifiedImageError):
+            read()
+
+
+def test_polygons_in_pictures_beyond_memory_are_refused(tmp_path):
+    content = {
+        "images": [{"id": 1, "file_name": "a.png", "height": 10**6, "width": 10**6}],
+        "categories": [{"id": 1, "name": "mug"}],
+        "annotations": [{"image_id": 1, "category_id": 1, "segmentation": [[0, 0, 5, 0, 5, 5]]}],
+    }
+    (tmp_path / "large.json").write_text(json.dumps(content))
+    with pytest.raises(ValueError, match="pixels at most"):
+        vision.read_coco(tmp_path / "large.json")
 
 
 def found_in(masks):

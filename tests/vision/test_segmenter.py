@@ -256,7 +256,9 @@ def test_refusals(tmp_path):
     image, masks = picture(0)
     for change, words in (
         ({"n_centers": (10, 10)}, "three positive"),
-        ({"penalties": (1.0, 0.0, 1.0)}, "three positive"),
+        ({"penalties": (1.0, 0.0, 1.0)}, "penalties must be a positive number, got 0.0"),
+        ({"n_centers": (10, 10.5, 10)}, "n_centers must be a whole number"),
+        ({"random_state": None}, "random_state must be a whole number of at least 0, got None"),
         ({"n_batches": 1}, "at least 2"),
         ({"n_batches": 2.5}, "whole number"),
         ({"protocol": "both"}, "protocol"),

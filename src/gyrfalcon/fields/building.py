@@ -33,8 +33,21 @@ FINEST = 1 << 15  # nodes along an axis
 
 def check(model: KPlanes, rays: Rays) -> None:
     """Refuse parameters that mean nothing, or nothing for these rays."""
+    check_rays(rays)
+    check_parameters(model)
+    _check_times(model, rays)
+
+
+def check_rays(rays: Rays) -> None:
+    """Refuse what are no rays, or none at all."""
     if not isinstance(rays, Rays):
         raise TypeError(f"rays is a {type(rays).__name__}: make Rays with Rays.from_poses or read_scene")
+    if len(rays) == 0:
+        raise ValueError("rays are of no pictures: give one at least")
+
+
+def check_parameters(model: KPlanes) -> None:
+    """Refuse parameters that mean nothing."""
     for name, known in CHOICES.items():
         if getattr(model, name) not in known:
             raise ValueError(f"{name}={getattr(model, name)!r} is unknown: use one of {', '.join(map(repr, known))}")
@@ -42,8 +55,9 @@ def check(model: KPlanes, rays: Rays) -> None:
         value = getattr(model, name)
         if not (isinstance(value, int | float | np.number) and math.isfinite(value) and value >= 0):
             raise ValueError(f"{name}={value!r} must be a number that is not negative")
-    if not model.resolutions or not all(_count(r, 2) for r in model.resolutions):
-        raise ValueError(f"resolutions={model.resolutions!r} must be integers from 2 to {FINEST}")
+    given = model.resolutions
+    if not isinstance(given, tuple | list) or not given or not all(_count(r, 2) for r in given):
+        raise ValueError(f"resolutions={given!r} must be integers from 2 to {FINEST}")
     for name, value, least in (
         ("features", model.features, 1),
         ("times", model.times, 2),
@@ -51,7 +65,6 @@ def check(model: KPlanes, rays: Rays) -> None:
     ):
         if not (_count(value, least) or (value is None and name != "features")):
             raise ValueError(f"{name}={value!r} must be an integer of at least {least}")
-    _check_times(model, rays)
 
 
 def _count(value: Any, least: int) -> bool:

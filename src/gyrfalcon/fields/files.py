@@ -12,7 +12,7 @@ from torch import Tensor
 from gyrfalcon.arrays import Array
 from gyrfalcon.persistence import State
 
-from .building import layout_of, new_sampler
+from .building import check_parameters, layout_of, new_sampler
 from .decoders import DECODERS, Decoder
 from .engine import engine_for
 from .field import Field
@@ -76,15 +76,19 @@ def unpack(
     turn = tuple(tuple(float(entry) for entry in row) for row in given["turn"])
     lens = None if given["lens"] is None else tuple(given["lens"])
     space = Space(**given | {"center": tuple(given["center"]), "turn": turn, "lens": lens})
-    device = torch.device(model.device or "cpu")
+    check_parameters(model)
+    device = _device(model.device)
     layout = layout_of(model)
     decoder: Decoder = DECODERS[model.decoder](layout.width, model.appearance or 0)
     planes, numbers = (torch.from_numpy(arrays[name]).to(device) for name in ("planes", "decoder"))
     codes = torch.from_numpy(arrays["codes"]).to(device) if model.appearance is not None else None
     code = torch.from_numpy(arrays["code"]).to(device) if "code" in arrays else None
     fits = planes.shape == (layout.parameters,) and numbers.shape == (decoder.size,)
-    if not fits or (codes is not None and codes.shape[1:] != (model.appearance,)):
+    own = [one for one in (codes, None if code is None else code[None]) if one is not None]
+    if not fits or any(one.shape[1:] != (model.appearance,) for one in own):
         raise ValueError("the planes do not fit the parameters")
+    if any(one.dtype != torch.float32 for one in (planes, numbers, *own)):
+        raise ValueError("the planes are not of single precision")
     sampler = new_sampler(model, space, torch.Generator(), device)
     prefix = "sampler."
     sampler.take(values["sampler"], {k.removeprefix(prefix): a for k, a in arrays.items() if k.startswith(prefix)})
@@ -95,6 +99,19 @@ def unpack(
         raise ValueError("the cameras do not fit together")
     cameras = Cameras(tuple(values["shape"]), intrinsics, pose, up, tuple(values["time_range"]))
     return field, cameras, Record(**values["record"]), code
+
+
+def _device(name: str | None) -> torch.device:
+    try:
+        device = torch.device(name or "cpu")
+        torch.empty(0, device=device)
+    except (AssertionError, RuntimeError) as error:
+        reason = str(error).splitlines()[0]
+        raise ValueError(
+            f"the field was saved for device={name!r}, which cannot be used here ({reason}): where it can, load it, "
+            "set_params(device=None) and save it again"
+        ) from None
+    return device
 
 
 def without_time(field: Field) -> Field:

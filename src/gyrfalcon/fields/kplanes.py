@@ -26,7 +26,7 @@ from gyrfalcon.threads import one_thread_each
 
 from . import files
 from .adaptation import adapted_code
-from .building import check, new_field
+from .building import check, check_rays, new_field
 from .cameras import check_poses
 from .draws import Draws
 from .field import Field
@@ -166,8 +166,7 @@ class KPlanes(Savable, BaseEstimator):  # type: ignore[misc]
         facts = {"seed": int(random.randint(np.iinfo(np.int32).max))}
         kept = None
         if checkpoint is not None:
-            data = {"images": rays.images, "poses": rays.poses, "steps": steps, "minutes": minutes}
-            kept = Checkpoint(checkpoint, fingerprint(self, data))
+            kept = Checkpoint(checkpoint, fingerprint(self, {"rays": rays, "steps": steps, "minutes": minutes}))
             facts = kept.begin(facts)
         generator = torch.Generator().manual_seed(facts["seed"])
         field = new_field(self, rays, generator)
@@ -175,25 +174,30 @@ class KPlanes(Savable, BaseEstimator):  # type: ignore[misc]
         found = None if kept is None else kept.load("solver")
         if found is not None:
             trainer.take(*found)
-        self._train(trainer, kept)
+        whole = self._train(trainer, kept)
         self._keep(field, rays, trainer.record)
-        if kept is not None:
+        if kept is not None and whole:
             kept.clear()
         return self
 
     def _goals(self, minutes: float | None, steps: int | None) -> Goals:
         if minutes is not None and steps is not None:
             raise ValueError(f"minutes={minutes!r} and steps={steps!r} exclude each other: give one of them")
-        if minutes is not None and not (math.isfinite(minutes) and minutes > 0):
+        if minutes is not None and not (
+            isinstance(minutes, int | float | np.number) and math.isfinite(minutes) and minutes > 0
+        ):
             raise ValueError(f"minutes={minutes!r} must be positive")
-        if steps is not None and not (isinstance(steps, int | np.integer) and steps > 0):
+        if steps is not None and not (
+            isinstance(steps, int | np.integer) and not isinstance(steps, bool) and steps > 0
+        ):
             raise ValueError(f"steps={steps!r} must be a positive integer")
         if steps is None:
             minutes = DEFAULT_MINUTES if minutes is None else minutes
         weights = PenaltyWeights(self.variation, self.time_smoothness, self.transients)
         return Goals(steps, None if minutes is None else 60 * minutes, weights, self.distortion)
 
-    def _train(self, trainer: Trainer, kept: Checkpoint | None) -> None:
+    def _train(self, trainer: Trainer, kept: Checkpoint | None) -> bool:
+        """Train to the end; False if the user has interrupted it."""
         goals = trainer.goals
         total = goals.steps if goals.steps is not None else round(goals.seconds or 0)
         with Bar("training", verbose=self.verbose, total=total) as bar:
@@ -207,14 +211,16 @@ class KPlanes(Savable, BaseEstimator):  # type: ignore[misc]
             except KeyboardInterrupt:
                 if trainer.count == 0:
                     raise
-                if kept is not None:
+                if kept is not None and not trainer.stepping:  # else the last that was kept stands
                     kept.save("solver", *trainer.pack())
                 warnings.warn(
                     f"interrupted after {trainer.count} steps: the model keeps what it had by then",
                     Interrupted,
                     stacklevel=4,
                 )
+        whole = trainer.progress >= 1
         trainer.finish()
+        return whole
 
     def _keep(self, field: Field, rays: Rays, record: Record) -> None:
         self._field, self.record_ = field, record
@@ -318,6 +324,7 @@ class KPlanes(Savable, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         if self._field.codes is None:
             raise ValueError("adapt: this field has no appearance: fit KPlanes(appearance=32)")
+        check_rays(rays)
         if rays.times is not None:
             raise ValueError("adapt: takes rays without times")
         other = copy.copy(self)
@@ -347,6 +354,8 @@ class KPlanes(Savable, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         layout = self._field.layout
+        if scale not in range(-len(layout.sizes), len(layout.sizes)):
+            raise ValueError(f"scale={scale!r} must be a place in resolutions={self.resolutions!r}")
         scale = range(len(layout.sizes))[scale]
         for plane, view in layout.views(self._field.planes):
             if plane.scale == scale and plane.name == axes:
@@ -377,9 +386,13 @@ class KPlanes(Savable, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         if poses is None:
+            if frames < 1:
+                raise ValueError(f"frames={frames!r} must be positive")
             center = np.asarray(self._field.space.center)
             poses = turn_around(center, self._cameras.pose.numpy(), frames, self._cameras.up.numpy())
         views = list(poses)
+        if not views:
+            raise ValueError("poses: a film needs one at least")
         low, high = self._cameras.time_range
         moves = self._field.layout.timed
         times = np.linspace(low, high, len(views)) if moves else [None] * len(views)

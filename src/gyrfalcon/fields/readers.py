@@ -15,6 +15,8 @@ from gyrfalcon.arrays import Array
 from . import colmap
 from .rays import Rays
 
+DISTORTION = ("k1", "k2", "k3", "k4", "p1", "p2")
+FORMATS = ("PNG", "JPEG", "BMP", "WEBP")  # whatever the name of a file says: EPS would run a program
 ENDINGS = (".png", ".jpg", ".jpeg", ".JPG", ".PNG")
 
 
@@ -73,6 +75,7 @@ def _read_transforms(path: Path, size: int | None, options: dict[str, Any]) -> R
         raise ValueError(f"{path} is not a list of frames with file_path and transform_matrix ({error!r})") from None
     if not frames:
         raise ValueError(f"{path} has no frames")
+    _check_lenses(path, content, frames)
     pictures, factor = _pictures([_existing(path.parent / name) for name in names], size)
     width = pictures[0].shape[1]
     if "fl_x" in content:
@@ -90,6 +93,15 @@ def _read_transforms(path: Path, size: int | None, options: dict[str, Any]) -> R
     if all(time is not None for time in times) and len(set(times)) > 1:
         options = {"times": times} | options
     return Rays.from_poses(pictures, np.asarray(poses, dtype=np.float64), focal, **options)
+
+
+def _check_lenses(path: Path, content: dict[str, Any], frames: list[dict[str, Any]]) -> None:
+    """Refuse what nerfstudio may say of cameras and is not read."""
+    for lens in (content, *frames):
+        if any(abs(float(lens.get(name) or 0)) > colmap.LARGEST_DISTORTION for name in DISTORTION):
+            raise ValueError(f"{path}: the cameras have distortion: undistort the pictures first")
+    if any(name in frame for frame in frames for name in ("fl_x", "fl_y", "cx", "cy")):
+        raise ValueError(f"{path}: each frame has a camera of its own, which is not read: give fl_x once for all")
 
 
 def _read_colmap(path: Path, model: Path, size: int | None, options: dict[str, Any]) -> Rays:
@@ -138,7 +150,7 @@ def _pictures(paths: list[Path], size: int | None) -> tuple[list[Array], float]:
     pictures, factor = [], 1.0
     for path in paths:
         try:
-            with Image.open(path) as opened:
+            with Image.open(path, formats=FORMATS) as opened:
                 image = opened.convert("RGBA" if opened.mode in ("RGBA", "LA", "PA") else "RGB")
         except UnidentifiedImageError:
             raise ValueError(f"{path} is not a picture that Pillow can read") from None

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -118,7 +119,7 @@ class Space:
 def _limit(name: str, value: Any) -> float | None:
     if value == "auto":
         return None
-    if isinstance(value, str) or not math.isfinite(value) or value < 0:
+    if not isinstance(value, int | float | np.number) or not math.isfinite(value) or value < 0:
         raise ValueError(f"{name}={value!r} must be a distance that is not negative, or 'auto'")
     return float(value)
 

@@ -69,6 +69,7 @@ class Trainer:
         self.slopes = penalty_slopes(field.layout, goals.weights)
         self.count, self.rays_per_step, self.error, self.seconds = 0, 4 * LEAST_RAYS, math.nan, 0.0
         self.record = Record()
+        self.stepping = False  # whether a step has begun and not ended
 
     @property
     def progress(self) -> float:
@@ -82,10 +83,12 @@ class Trainer:
     def step(self) -> None:
         """One step of Adam."""
         began = time.monotonic()
+        self.stepping = True
         share = self._share()
         self._learn(share)
         self.count += 1
         self.seconds += time.monotonic() - began
+        self.stepping = False
         if self.count & (self.count - 1) == 0 or self.count % 256 == 0:
             self.record.add(self.count, self.seconds, self.psnr)
 

@@ -93,7 +93,7 @@ def _checkpoint(directory: str | os.PathLike[str], model: KernelForecaster, hist
     """That of one backtest: of a model as it was fitted, a series, a mode and a period."""
     known = {"the fitted model": digest((model.kernel_.to_dict(), model.centers_, model.penalties_))}
     settings = (plan.mode, str(plan.period))
-    data = {"the series": (history.times.astype(np.int64), history.values), "retrain and every": settings}
+    data = {"the series": history.content, "retrain and every": settings}
     return Checkpoint(directory, fingerprint(model, data) | known)
 
 

@@ -225,6 +225,11 @@ class Series:
         return np.column_stack([self.channel(name) for name in names])
 
     @property
+    def content(self) -> tuple[Any, ...]:
+        """All that it holds: series with the same give the same forecasts."""
+        return self.times.astype(np.int64), self.values, self.names, self.target, str(self.step), self.wind
+
+    @property
     def ticks(self) -> Array:
         """How many steps each stamp comes after the first."""
         return np.asarray((self.times - self.times[0]) // self.step).astype(np.int64)

@@ -42,7 +42,7 @@ class Kept:
         if checkpoint is None:
             return cls(None, None)
         directory = _directory(checkpoint, number)
-        data = {"the series": (series.times.astype(np.int64), series.values), "the grid": settings}
+        data = {"the series": series.content, "the grid": settings}
         kept = Checkpoint(directory, fingerprint(prototype, data))
         kept.begin({})
         return cls(directory, kept)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 TOKEN_BYTES = 16  # 128 bits
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
+DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True)
@@ -103,9 +104,11 @@ class Gate:
         return f"{self.settings.scheme}://{self.address}/#{self.token}"
 
     def knows_host(self, host: str | None) -> bool:
-        known = {self.address}
+        known = {self.address.lower()}
         if self.settings.loopback:
             known |= {f"{name}:{self.port}" for name in LOOPBACK_NAMES}
+        if self.port == DEFAULT_PORTS[self.settings.scheme]:  # which browsers leave out
+            known |= {name.removesuffix(f":{self.port}") for name in known}
         return host is not None and host.lower() in known
 
     def knows_origin(self, origin: str | None, host: str | None) -> bool:
@@ -113,4 +116,4 @@ class Gate:
 
     def admits(self, token: object) -> bool:
         """Whether it is the token, in a time that does not tell how much of it was right."""
-        return isinstance(token, str) and hmac.compare_digest(token.encode(), self.token.encode())
+        return isinstance(token, str) and hmac.compare_digest(token.encode(errors="replace"), self.token.encode())

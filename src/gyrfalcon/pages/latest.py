@@ -40,6 +40,7 @@ class Latest(Generic[T]):
         return bool(self._held)
 
     async def take(self) -> T:
-        await self._filled.wait()
+        while not self._held:  # what has woken this up may have been cleared since
+            await self._filled.wait()
         self._filled.clear()
         return self._held.pop()

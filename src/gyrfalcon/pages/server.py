@@ -103,6 +103,7 @@ class Server:
             ) from None
         self.gate = Gate(self._settings, self._socket.getsockname()[1])
         self._peer: Peer | None = None
+        self._taking = asyncio.Lock()  # of the session: one page after the other
         config = uvicorn.Config(
             self.app(),
             ws_max_size=LARGEST_MESSAGE,
@@ -178,12 +179,13 @@ class Server:
         peer = Peer(websocket)
         if not await self._greeted(websocket, peer):
             return
-        if self._peer is not None:
-            await self._peer.close(REPLACED, "the page was opened in another window")
-            await self._program.leave(self._peer)
-        self._peer = peer
         try:
-            await self._program.welcome(peer)
+            async with self._taking:
+                before, self._peer = self._peer, peer
+                if before is not None:
+                    await before.close(REPLACED, "the page was opened in another window")
+                    await self._program.leave(before)
+                await self._program.welcome(peer)
             while self._peer is peer:
                 await self._answer(await _read(websocket), peer)
         except WebSocketDisconnect:

@@ -84,6 +84,7 @@ class Worker:
         self._pending: dict[int, asyncio.Future[Any]] = {}
         self._process: multiprocessing.process.BaseProcess | None = None
         self._near: Connection | None = None
+        self._sending = threading.Lock()  # a call that was given up may still be sending
         self._ready = asyncio.Event()
         self._revival: asyncio.Task[None] | None = None
         self._deaths, self._closed, self._failure = 0, False, ""
@@ -113,7 +114,7 @@ class Worker:
         job: Job = (number, lane, method, arguments)
         try:
             assert self._near is not None
-            await self._loop.run_in_executor(None, self._near.send_bytes, pickle.dumps(job))
+            await self._loop.run_in_executor(None, self._send, self._near, pickle.dumps(job))
         except OSError:
             self._pending.pop(number, None)
             raise WorkerEndedError("the worker has ended") from None
@@ -129,8 +130,9 @@ class Worker:
         if self._revival is not None:
             self._revival.cancel()
         if self._near is not None:
-            with contextlib.suppress(OSError):
-                self._near.send_bytes(LAST_JOB)
+            last = self._loop.run_in_executor(None, self._send, self._near, LAST_JOB)
+            with contextlib.suppress(OSError, TimeoutError):
+                await asyncio.wait_for(last, PATIENCE_TO_END)
         if self._process is not None:
             process = self._process
             await self._loop.run_in_executor(None, process.join, PATIENCE_TO_END)
@@ -155,6 +157,11 @@ class Worker:
         threading.Thread(target=self._listen, args=(self._near, number), daemon=True).start()
         await built
 
+    def _send(self, near: Connection, data: bytes) -> None:
+        """Send one message whole, from any thread."""
+        with self._sending:
+            near.send_bytes(data)
+
     def _listen(self, near: Connection, first: int) -> None:
         """Hand answers to the event loop, in a thread. What the worker says first is whether its object is built."""
         try:
@@ -162,7 +169,8 @@ class Worker:
                 number, error, value = pickle.loads(near.recv_bytes())
                 self._tell(self._settle, first if number < 0 else number, error, value)
         except (EOFError, OSError):
-            near.close()
+            with self._sending:
+                near.close()
             self._tell(self._bury, near)
 
     def _tell(self, function: Callable[..., None], *arguments: Any) -> None:

@@ -17,6 +17,7 @@ from .segmenter import Found
 Array = np.ndarray[Any, Any]
 
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".webp")
+FORMATS = ("PNG", "JPEG", "BMP", "WEBP")  # of their content, which may be another than the name says: EPS runs programs
 LARGEST_PICTURE = 64 << 20  # pixels; larger pictures are refused before they are decoded
 SHADE = 0.5  # how much of the color of an instance is laid over the frame
 COLORS = ((230, 60, 60), (60, 130, 230), (60, 180, 90), (240, 170, 40), (150, 90, 210), (30, 180, 190))
@@ -57,7 +58,7 @@ def read_frames(path: str | os.PathLike[str]) -> Iterator[tuple[str, Array]]:
 def _picture(file: Path) -> Array:
     from PIL import Image
 
-    with Image.open(file) as picture:
+    with Image.open(file, formats=FORMATS) as picture:
         if picture.width * picture.height > LARGEST_PICTURE or max(picture.size) > LARGEST_SIDE:
             raise ValueError(f"{file} has {picture.width} × {picture.height} pixels: make it smaller")
         return np.array(picture.convert("RGB"))

@@ -13,10 +13,11 @@ import numpy as np
 from gyrfalcon.persistence import write_whole
 
 from .boxes import areas, box_of
+from .clips import LARGEST_PICTURE
 from .segmenter import Found
 
 Array = np.ndarray[Any, Any]
-LARGEST_SIDE = 65_535
+LONGEST_NUMBER = 60  # bits
 
 
 def encode_mask(mask: Array) -> dict[str, Any]:
@@ -45,14 +46,19 @@ def decode_mask(runs: Mapping[str, Any]) -> Array:
     [[False, True, True]]
     """
     height, width = (int(side) for side in runs["size"])
-    if not (0 < height <= LARGEST_SIDE and 0 < width <= LARGEST_SIDE):
-        raise ValueError(f"size must be a height and a width, got {runs['size']!r}")
+    _check_size(height, width)
     counts = runs["counts"]
     lengths = _uncompressed(counts) if isinstance(counts, str | bytes) else [int(count) for count in counts]
     if any(length < 0 for length in lengths) or sum(lengths) != height * width:
         raise ValueError(f"counts must add up to {height} × {width} pixels")
     values = np.arange(len(lengths)) % 2 == 1
     return np.repeat(values, lengths).reshape((height, width), order="F")
+
+
+def _check_size(height: int, width: int) -> None:
+    """Refuse a size of which a few bytes would ask for all of the memory."""
+    if height < 1 or width < 1 or height * width > LARGEST_PICTURE:
+        raise ValueError(f"size must be of {LARGEST_PICTURE} pixels at most and not empty, got {height} × {width}")
 
 
 def _uncompressed(text: str | bytes) -> list[int]:
@@ -64,8 +70,8 @@ def _uncompressed(text: str | bytes) -> list[int]:
         value = shift = 0
         more = True
         while more:
-            if place >= len(content):
-                raise ValueError("counts end within a number")
+            if place >= len(content) or shift > LONGEST_NUMBER:
+                raise ValueError("counts end within a number, or one is too long")
             part = content[place] - 48
             value |= (part & 0x1F) << shift
             more = bool(part & 0x20)
@@ -170,6 +176,7 @@ def _instance(entry: Mapping[str, Any], shape: tuple[int, int]) -> Array:
 def _polygons(polygons: Sequence[Sequence[float]], shape: tuple[int, int]) -> Array:
     from PIL import Image, ImageDraw
 
+    _check_size(*shape)
     picture = Image.new("1", (shape[1], shape[0]))
     for polygon in polygons:
         ImageDraw.Draw(picture).polygon([float(number) for number in polygon], fill=1)

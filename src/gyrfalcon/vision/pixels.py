@@ -155,9 +155,9 @@ class PixelClassifier(Savable, BaseEstimator):  # type: ignore[misc]
     def _begin(self) -> None:
         check_count("n_centers", self.n_centers)
         check_count("cells_per_image", self.cells_per_image)
+        check_count("random_state", self.random_state, 0)
         for name in ("length_scale", "penalty"):
-            if not np.isfinite(getattr(self, name)) or getattr(self, name) <= 0:
-                raise ValueError(f"{name} must be a positive number, got {getattr(self, name)!r}")
+            check_positive(name, getattr(self, name))
         self.classes_: list[Any] = []
         self._model = AdditiveClassifier(self.n_centers, self.length_scale, self.penalty)
         self._features = Features(resolve(self.net))
@@ -270,10 +270,16 @@ class PixelClassifier(Savable, BaseEstimator):  # type: ignore[misc]
         return model
 
 
-def check_count(name: str, value: Any) -> None:
-    """Refuse a setting that is not a positive whole number."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
+def check_count(name: str, value: Any, least: int = 1) -> None:
+    """Refuse a setting that is not a whole number, or too small a one."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
+
+
+def check_positive(name: str, value: Any) -> None:
+    """Refuse a setting that is not a positive number."""
+    if not isinstance(value, int | float | np.number) or not 0 < value < np.inf:
+        raise ValueError(f"{name} must be a positive number, got {value!r}")
 
 
 def cell_labels(marks: Array, grid: tuple[int, int], classes: int) -> Array:

@@ -24,7 +24,7 @@ from .keys import candidate_keys, frame_digest
 from .masks import mask_rows, predict_masks
 from .minibootstrap import Settings
 from .networks import resolve
-from .pixels import check_count
+from .pixels import check_count, check_positive
 from .proposals import Proposer, train_proposals
 from .regions import BINS, region_features
 
@@ -265,11 +265,12 @@ class InstanceSegmenter(Savable, BaseEstimator):  # type: ignore[misc]
             return
         for name in ("n_centers", "length_scales", "penalties"):
             values = getattr(self, name)
-            if not isinstance(values, tuple | list) or len(values) != 3 or not all(value > 0 for value in values):
+            if not isinstance(values, tuple | list) or len(values) != 3:
                 raise ValueError(f"{name} must be three positive numbers, got {values!r}")
-        check_count("n_batches", self.n_batches)
-        if self.n_batches < 2:
-            raise ValueError(f"n_batches must be at least 2, got {self.n_batches}")
+            for value in values:
+                (check_count if name == "n_centers" else check_positive)(name, value)
+        check_count("n_batches", self.n_batches, 2)
+        check_count("random_state", self.random_state, 0)
         if self.protocol not in PROTOCOLS:
             raise ValueError(f"protocol must be one of {PROTOCOLS}, got {self.protocol!r}")
         self.classes_: list[str] = []

@@ -4,6 +4,7 @@ import io
 import struct
 import zlib
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -123,6 +124,20 @@ def test_accuracy_is_that_of_drawn_marks_before_they_are_taught(tmp_path):
         assert opened.ask("observe", "taught", png(second), encode_mask(half), marks=kept).fields["overlaps"] == []
 
 
+def test_looking_goes_on_after_an_answer_that_cannot_be_sent(tmp_path, caplog):
+    picture, masks = scene(0)
+    with page(tmp_path) as opened:
+        opened.ask("add_class", "added", name="ball")
+        opened.ask("observe", "taught", png(picture), encode_mask(masks["ball"]), marks=[{"label": "ball", "mask": 1}])
+        opened.hear("trained")
+        predict = opened.teacher.predict
+        opened.teacher.predict = lambda frame: [replace(seen, score=float("nan")) for seen in predict(frame)]
+        assert "unexpected ValueError" in opened.ask("look", "error", png(picture), id=1).fields["message"]
+        opened.teacher.predict = predict
+        assert len(opened.ask("look", "found", png(picture), id=2).fields["found"]) == 1
+    assert "look failed" in caplog.text
+
+
 def test_updates_are_made_when_asked_for(tmp_path):
     picture, masks = scene(0)
     with page(tmp_path) as opened:
@@ -157,6 +172,8 @@ BALL = [{"label": "ball", "box": [0, 0, 20, 20]}]
         ("look", {}, [], "picture is missing"),
         ("look", {"index": 0}, [], "between 0 and -1"),
         ("look", {"index": True}, [], "type int"),
+        ("look", {"id": [1]}, ["picture"], "type int"),
+        ("observe", {"marks": BALL * 101}, ["picture"], "may have 100 marks"),
         ("look", {}, [b"noise"], "not a JPEG or PNG"),
         ("look", {}, [bomb()], "pixels"),
         ("observe", {"marks": BALL}, [bomb()], "pixels"),

@@ -29,6 +29,7 @@ from .protocols import Mark
 HERE = Path(__file__).parent
 MOST_CLASSES = 32
 LONGEST_NAME = 40
+MOST_MARKS = 100  # of one frame
 REMEMBERED = 10  # marks over which the accuracy is a mean
 ATTEMPTS = 3  # at a job whose worker was killed
 RESTARTED = "The worker has ended and was started again. It has learned again what you taught it."
@@ -69,7 +70,7 @@ class TeachingProgram:
         self._out = out
         self.worker = Worker(make, process=process, restore=self._restore)
         self._peer: Peer | None = None
-        self._pictures: Latest[tuple[Picture, Message, Peer]] = Latest()
+        self._pictures: Latest[tuple[Picture, int | None, Peer]] = Latest()
         self._jobs: asyncio.Queue[tuple[str, Callable[[], Awaitable[None]]]] = asyncio.Queue()
         self._tasks: list[asyncio.Task[None]] = []
         self._classes: list[str] = []
@@ -106,7 +107,8 @@ class TeachingProgram:
 
     async def receive(self, message: Message, peer: Peer) -> None:
         if message.kind == "look":
-            self._pictures.put((self._picture(message), message, peer))
+            number = message.get("id", int) if "id" in message.fields else None
+            self._pictures.put((self._picture(message), number, peer))
         elif message.kind == "observe":
             picture, marks = self._picture(message), self._marks(message)
             self._do(message.kind, lambda: self._observe(picture, marks))
@@ -155,28 +157,32 @@ class TeachingProgram:
     async def _look(self) -> None:
         """Answer the newest picture, then the newest of those that came meanwhile, and so on."""
         while True:
-            picture, message, peer = await self._pictures.take()
-            number = message.fields.get("id")
+            picture, number, peer = await self._pictures.take()
             try:
-                answer = await self.worker.call("look", "look", picture)
+                await self._tell_found(picture, number, peer)
             except WorkerEndedError as error:
                 await peer.send("unseen", id=number, message=str(error))
-                continue
-            except JobError as error:
-                await peer.refuse("look", str(error))
-                await peer.send("unseen", id=number, message=str(error))
-                continue
-            shown = () if answer.picture is None else (answer.picture,)
-            await peer.send(
-                "found",
-                (*answer.masks, *shown),
-                id=number,
-                size=answer.size,
-                found=answer.found,
-                seconds=answer.seconds,
-                version=answer.version,
-                picture=bool(shown),
-            )
+            except Exception as error:
+                words = str(error)
+                if not isinstance(error, JobError):
+                    logger.exception("look failed")
+                    words = f"unexpected {type(error).__name__}: the terminal shows where"
+                await peer.refuse("look", words)
+                await peer.send("unseen", id=number, message=words)
+
+    async def _tell_found(self, picture: Picture, number: int | None, peer: Peer) -> None:
+        answer = await self.worker.call("look", "look", picture)
+        shown = () if answer.picture is None else (answer.picture,)
+        await peer.send(
+            "found",
+            (*answer.masks, *shown),
+            id=number,
+            size=answer.size,
+            found=answer.found,
+            seconds=answer.seconds,
+            version=answer.version,
+            picture=bool(shown),
+        )
 
     async def _observe(self, picture: Picture, marks: Sequence[Mark]) -> None:
         taught = await self.worker.call("work", "observe", picture, marks)
@@ -276,8 +282,11 @@ class TeachingProgram:
         return message.blobs[0]
 
     def _marks(self, message: Message) -> list[Mark]:
+        listed = message.get("marks", list)
+        if len(listed) > MOST_MARKS:
+            raise RequestError(f"observe: a frame may have {MOST_MARKS} marks, and this one has {len(listed)}")
         marks = []
-        for given in message.get("marks", list):
+        for given in listed:
             if not isinstance(given, dict) or given.get("label") not in self._classes:
                 raise RequestError(f"observe: each mark needs a label among {self._classes}")
             label, kept, left_open = given["label"], given.get("kept") is True, given.get("open") is True

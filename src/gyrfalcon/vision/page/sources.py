@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..clips import LARGEST_PICTURE, PICTURES
+from ..clips import FORMATS, LARGEST_PICTURE, PICTURES
 from .protocols import Frames
 
 Array = np.ndarray[Any, Any]
@@ -43,7 +43,7 @@ class Folder:
     def read(self, index: int) -> Array:
         from PIL import Image, ImageOps
 
-        with Image.open(self._files[index]) as image:
+        with Image.open(self._files[index], formats=FORMATS) as image:
             if image.width * image.height > LARGEST_PICTURE:
                 raise ValueError(f"{self._files[index]} has {image.width} × {image.height} pixels: make it smaller")
             upright = ImageOps.exif_transpose(image).convert("RGB")
