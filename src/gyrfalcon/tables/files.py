@@ -44,7 +44,7 @@ def read_table(
         Ends in .csv, .tsv, .txt (or these with .gz), .xlsx, .jsonl, .ndjson, .json, .parquet, .pq, .feather, .arrow,
         .ipc, .npz, .libsvm, .svm or .arff. Arrays of a .npz file are columns, matrices several: X0, X1... of X. libsvm
         files have f1, f2... and target. JSON is one object per row, in lines or in one list. A list of paths, a pattern
-        such as trips/*.csv or a folder of files of one kind is one table.
+        such as ``trips/*.csv`` or a folder of files of one kind is one table.
     delimiter : str, optional
         Between the columns of a CSV file; found in its first lines if not given.
     features : sequence of str, optional
