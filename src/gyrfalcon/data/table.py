@@ -61,8 +61,8 @@ def open(
     ----------
     data : path, array or chunks
         The path of a Parquet, Feather (Arrow IPC), .npy, Zarr or CSV file; a list of such paths, a pattern such as
-        ``trips/*.parquet``, or a folder of files of one kind, whose rows follow each other; anything with a shape that is
-        sliced by rows (memory map, Zarr array, HDF5 dataset); a collection of chunks or a function that returns an
+        ``trips/*.parquet``, or a folder of files of one kind, whose rows follow each other; anything with a shape that
+        is sliced by rows (memory map, Zarr array, HDF5 dataset); a collection of chunks or a function that returns an
         iterator of them, each X, (X, y) or (X, y, weights); a Dask array or data frame. A CSV file is converted to
         Parquet once.
     target : str or int, or several, optional
