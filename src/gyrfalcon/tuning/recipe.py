@@ -18,6 +18,7 @@ from .objectives import KFold, Objective
 from .optimizers import FAILURES
 from .parameters import length_scales
 from .reweighting import reweighted
+from .rotation import narrowed, widened_as
 from .rows import Data, noise_of
 from .settings import Recipe
 from .stages import Run
@@ -182,8 +183,11 @@ class _Search:
     def _tune(self, problem: LeastSquares, steps: int, *, per_feature: bool = False) -> Tuned:
         price = self.recipe.shrinkage / problem.K.shape[0]
         steps = min(steps, self.run.settings.steps)
-        tuned = self.run(unwarped(problem), steps, per_feature=per_feature, shrinkage=price)
-        kernel = warped_as(problem, tuned.problem.K.kernel)
+        plain = unwarped(problem)
+        posed = plain if per_feature else narrowed(plain)
+        tuned = self.run(posed, steps, per_feature=per_feature, shrinkage=price)
+        found = tuned.problem.K.kernel
+        kernel = warped_as(problem, found if posed is plain else widened_as(plain, found))
         return replace(tuned, problem=problem.at(kernel=kernel, penalty=tuned.problem.penalty))
 
     def _decide(self, found: list[Judged], criterion: str) -> int:

@@ -16,7 +16,7 @@ from ..falkon.equations import factor
 from ..risk import Risk
 from ..solver import Start, State
 
-WHITENED_ENTRIES = 10_000_000  # of K, up to which products in the coordinates are those with one stored matrix
+WHITENED_ENTRIES = 30_000_000  # of K, up to which products in the coordinates are those with one stored matrix
 
 
 class NewtonState(State):
