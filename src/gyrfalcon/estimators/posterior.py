@@ -11,7 +11,7 @@ from scipy.linalg import blas, eigh, qr
 from gyrfalcon.arrays import Array
 from gyrfalcon.linalg.triangles import cholesky_with_jitter
 
-_BLOCK = 4 << 20  # bytes of k(x, C) looked at together: what is made stays in the cache until it is used
+_BLOCK = 4 << 20  # bytes of k(x, C) looked at together
 _LEAST_ROWS = 64  # and at least so many of them, for products of matrices to be worth their name
 _ROWS_PER_CENTER = 8  # from which on the product with one triangle pays for making it (m = 300 and 1,000)
 
