@@ -16,7 +16,8 @@ DOCS = Path(__file__).parent
 HISTORY = DOCS / "results" / "history.json"
 HEAD = """# Trends
 
-Headline figures of each release. Times depend on the machine, which is named; ratios to a peer that was measured in
+Headline figures of each release, and when they were measured: those that were not measured again since an earlier
+version are of that version. Times depend on the machine, which is named; ratios to a peer that was measured in
 the same run do so less. `python docs/history.py --release VERSION` adds a row from the results that the
 [performance page](performance.md) shows.
 """
@@ -42,13 +43,15 @@ def collect() -> dict[str, Any]:
     """The figures of the results that are there now, with the machine of the first."""
     found = {name: json.loads((DOCS / "results" / f"{name}.json").read_text()) for name, _ in FIGURES.values()}
     machine = found["regressor"]["machine"]
+    dates = sorted(part["machine"]["date"][:10] for part in found.values())
     figures = {title: float(f"{figure(found[name]):.4g}") for title, (name, figure) in FIGURES.items()}
-    return {"machine": f"{machine['cpu']}, {machine['threads']} threads, {machine['instruction_set']}", **figures}
+    described = f"{machine['cpu']}, {machine['threads']} threads, {machine['instruction_set']}"
+    return {"measured": " to ".join(dict.fromkeys((dates[0], dates[-1]))), "machine": described, **figures}
 
 
 def page(history: dict[str, dict[str, Any]]) -> str:
-    titles = ["machine", *FIGURES]
-    lines = [f"| release | {' | '.join(titles)} |", "| --- | --- |" + " ---: |" * len(FIGURES)]
+    titles = ["measured", "machine", *FIGURES]
+    lines = [f"| release | {' | '.join(titles)} |", "| --- | --- | --- |" + " ---: |" * len(FIGURES)]
     for release, row in history.items():
         cells = [
             format(row[title], ".4g") if isinstance(row[title], float) else row.get(title, "–") for title in titles
