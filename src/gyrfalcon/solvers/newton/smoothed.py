@@ -20,8 +20,8 @@ from ..risk import Risk
 from ..solution import Callback, Keep, Record, Snapshot, Solution, Step
 from ..solver import Run, Solver, Start, Traits, check_number
 from ..stopping import check_count
-from .coordinates import NewtonState
 from .solver import Newton
+from .state import NewtonState
 
 SHARPENING = 0.25  # the factor from one width to the next
 GRADIENT = 0.3  # relative gradient that ends a width, over the root of the tolerance: objectives err by its square
