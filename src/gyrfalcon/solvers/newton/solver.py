@@ -11,17 +11,15 @@ import torch
 from torch import Tensor
 
 from gyrfalcon.arrays import Array, as_numpy
-from gyrfalcon.matrix import KernelMatrix
 from gyrfalcon.threads import one_thread_each
 
 from ..risk import Risk
 from ..solution import Record, Snapshot, Solution, Step
-from ..solver import Run, Solver, Traits, check_number
-from ..stopping import check_count
+from ..solver import Run, Traits
 from .coordinates import Coordinates
 from .points import LEAST_PENALTY, PointSpace
 from .space import Space
-from .state import NewtonState
+from .state import NewtonSolver, NewtonState
 
 LAST_PENALTY = 1e-9  # where a path of penalties jumps to the last one, as a part of max k(c, c)
 PENALTY_FACTOR = 0.03
@@ -33,7 +31,7 @@ ONE_THREAD_ENTRIES = 300_000_000  # of K times outputs, up to which threads cost
 
 
 @dataclass(frozen=True)
-class Newton(Solver[NewtonState]):
+class Newton(NewtonSolver):
     """Minimize the risk by Newton steps, each solved roughly by conjugate gradients with Falkon's preconditioner.
 
     The first steps are for penalties that fall geometrically to the one asked for, the others for that one, solved to
@@ -67,13 +65,6 @@ class Newton(Solver[NewtonState]):
 
     name: ClassVar[str] = "newton"
     traits: ClassVar[Traits] = Traits("smooth", iterates=True, starts=True, resumes=True)
-
-    def __post_init__(self) -> None:
-        check_number("tolerance", self.tolerance)
-        check_count("max_iterations", self.max_iterations)
-
-    def prepare(self, K: KernelMatrix, weights: Tensor | None = None, intercept: bool = False) -> NewtonState:
-        return NewtonState(K, weights, intercept)
 
     def _solve(self, state: NewtonState, problem: Risk, run: Run) -> Solution:
         small = problem.K.shape[0] * problem.K.shape[1] * problem.Y.shape[1] <= ONE_THREAD_ENTRIES

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -12,7 +13,8 @@ from gyrfalcon.linalg.triangles import TrianglePair
 from gyrfalcon.matrix import KernelMatrix
 
 from ..falkon.equations import factor
-from ..solver import State
+from ..solver import Solver, State, check_number
+from ..stopping import check_count
 
 WHITENED_ENTRIES = 30_000_000  # of K, up to which products in the coordinates are those with one stored matrix
 DENSE_BYTES = 16  # for each entry of K that is kept whole: itself, and a factor of a multiple of it
@@ -64,3 +66,18 @@ class NewtonState(State):
                     whitened = pair.solve_t_transposed(K.wide_block(slice(0, n)).T)
                 self._factored = Factored(pair, removable, scale, whitened)
         return self._factored
+
+
+@dataclass(frozen=True)
+class NewtonSolver(Solver[NewtonState]):
+    """What solvers by Newton steps share: how far they go, and what they prepare."""
+
+    tolerance: float
+    max_iterations: int
+
+    def __post_init__(self) -> None:
+        check_number("tolerance", self.tolerance)
+        check_count("max_iterations", self.max_iterations)
+
+    def prepare(self, K: KernelMatrix, weights: Tensor | None = None, intercept: bool = False) -> NewtonState:
+        return NewtonState(K, weights, intercept)
