@@ -106,6 +106,20 @@ def test_the_type_of_the_factor_does_not_show(least_ridge, monkeypatch):
     assert distance("softmax", predictions(found, X), predictions(expected, X)) <= 1e-6
 
 
+@pytest.mark.parametrize("first_penalty", [0.0, 1e-4])
+def test_rounding_of_a_norm_is_not_taken_for_convergence(first_penalty, monkeypatch):
+    """Many separable classes: after the first step the gradient is nearly orthogonal to its image."""
+    monkeypatch.setattr(points, "FIRST_PENALTY", first_penalty)
+    rng = np.random.default_rng(0)
+    means = rng.normal(size=(150, 20))
+    labels = rng.integers(150, size=600)
+    X = torch.from_numpy(means[labels] + 0.5 * rng.normal(size=(600, 20)))
+    Y = torch.from_numpy(np.eye(150)[labels])
+    found = newton(Risk(KernelMatrix(gk.Gaussian(4.0), X), Y, 1e-7, Softmax(), None, True))
+    assert found.record.converged
+    assert found.record.objective_history[-1] < 1e-2
+
+
 def test_float32_points_end_at_the_float64_answer():
     X, Y, _ = data(OneHot, 4)
     X = X.astype(np.float32).astype(float)

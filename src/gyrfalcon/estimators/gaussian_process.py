@@ -31,6 +31,11 @@ class GaussianProcessMixin:
     coefficients_: Array
     _evidence: dict[str, Array]
     _targets: RegressionTargets
+    if TYPE_CHECKING:  # methods of the estimator, which comes after the mixin in the order of bases
+
+        def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any: ...
+
+        def _outputs(self, X: Any) -> Array: ...
 
     def predict_interval(self, X: Any, coverage: float = 0.95) -> tuple[Any, Any]:
         """The lower and the upper ends of intervals that hold a new observation with some probability.
@@ -126,12 +131,6 @@ class GaussianProcessMixin:
         every = slice(0, K.shape[0])
         covariance = posterior.covariance(K.wide_block(every), square.wide_block(every))
         return self._outputs(X), covariance
-
-    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
-        raise NotImplementedError
-
-    def _outputs(self, X: Any) -> Array:
-        raise NotImplementedError
 
     @property
     def _widening(self) -> Array:

@@ -19,6 +19,8 @@ LEAST_PENALTY = 1e-12  # over the largest k(x, x), below which coefficients are 
 LEAST_CURVATURE = 1e-3  # of a row, as a part of the mean: the preconditioner takes that for rows that have less
 SAME_CURVATURES = 0.3  # mean change of curvatures, relative to their mean, up to which factors are not made again
 SINGLE_RIDGE = 16 * float(np.finfo(np.float32).eps)  # least ridge, over the largest eigenvalue, of float32 factors
+UNRELIABLE = 10  # times its rounding, below which a squared norm is computed again in float64
+FIRST_PENALTY = 1e-4  # where a path of penalties begins, as a part of max k(x, x)
 DOUBLE_RIDGE = 16 * float(np.finfo(np.float64).eps)
 
 
@@ -68,7 +70,7 @@ class PointSpace(Space):
         return torch.from_numpy(x[: self.n].copy()), torch.from_numpy(x[self.n :].sum(0))
 
     def first_penalty(self, penalty: float) -> float:
-        return penalty
+        return max(penalty, FIRST_PENALTY * self.scale)
 
     def squared_norms(self, x: Array, F: Tensor) -> Array:
         norms: Array = (x[: self.n] * (as_numpy(F) - x[self.n :].sum(0))).sum(0)
@@ -79,12 +81,15 @@ class PointSpace(Space):
         self.x, self.F = x, F
         self.gradient: Array = self.weight * as_numpy(problem.loss.gradient(F, problem.Y)) + 2 * mu * x[: self.n]
         c = (self.weight * as_numpy(problem.loss.curvature(F, problem.Y)))[:, 0]
-        c = np.maximum(c, max(LEAST_CURVATURE * float(c.mean()), np.finfo(float).tiny))
+        # Less than the second, where all rows are far on their sides, changes the ridge by nothing but rounding.
+        c = np.maximum(c, max(LEAST_CURVATURE * float(c.mean()), 2 * mu / (self.n * self.scale)))
         same = self.made is not None and self.mu == mu
         if not same or float(np.abs(c - self.made).mean()) > SAME_CURVATURES * float(c.mean()):
             self._factor(c, mu)
         self.z, self.image = self._solve(self.gradient)
-        self.norm = _root(self.gradient, self.image)
+        self.norm, reliable = self._norm(self.gradient, self.image)
+        if not reliable and self.sharpen():
+            self.expand(x, F, mu)
 
     def _factor(self, c: Array, mu: float) -> None:
         """Make U with UᵀU = √C K √C + 2μI."""
@@ -102,7 +107,7 @@ class PointSpace(Space):
             self.ones = ones / ones.sum()
         slopes = self.problem.loss.gradient(torch.zeros_like(self.F), self.problem.Y)
         at_zero = self.weight * as_numpy(slopes)
-        self.norm_at_zero = _root(at_zero, self._solve(at_zero)[1])
+        self.norm_at_zero = self._norm(at_zero, self._solve(at_zero)[1])[0]
 
     def _scaled(self, dtype: type) -> Array:
         """√C K √C + ridge·I."""
@@ -132,6 +137,12 @@ class PointSpace(Space):
             if self.intercept:
                 z -= self.ones * z.sum(0)
             return z, (r - self.ridge * z) / (self.root * self.root)
+
+    def _norm(self, gradient: Array, image: Array) -> tuple[float, bool]:
+        """The root of ⟨gradient, image⟩, and whether it is more than rounding, below which it does not go."""
+        squared = float(np.vdot(gradient, image))
+        rounding = float(np.finfo(self.U.dtype).eps) * float(np.linalg.norm(gradient) * np.linalg.norm(image))
+        return float(np.sqrt(max(squared, rounding))), squared > UNRELIABLE * rounding
 
     def residual(self, penalty: float) -> float:
         return self.norm / (self.norm_at_zero or 1.0)
@@ -186,7 +197,3 @@ class PointSpace(Space):
         self.F = torch.zeros(self.problem.Y.shape, dtype=torch.float64)
         self._factor(arrays["curvatures"], facts["mu"])
         self.passes = facts["passes"]
-
-
-def _root(gradient: Array, image: Array) -> float:
-    return float(np.sqrt(max(float(np.vdot(gradient, image)), 0.0)))

@@ -142,7 +142,7 @@ def _space(state: NewtonState, problem: Risk) -> Space:
     """The coordinates of all points where they are all centers, and else those of the centers."""
     if state.keeps_all and problem.penalty > 0:
         space = PointSpace(problem, state.dense())
-        if problem.penalty >= LEAST_PENALTY * space.scale:
+        if problem.penalty >= LEAST_PENALTY * space.scale > 0:
             return space
     return Coordinates(problem, state.factored())
 
