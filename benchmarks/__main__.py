@@ -10,6 +10,7 @@ from . import (
     adult,
     checkpoints,
     choice,
+    cliffs,
     dask_cluster,
     defaults,
     demo,
@@ -85,6 +86,8 @@ def main() -> None:
             defaults.run(arguments.quick)
         case "small":
             small.run(arguments.quick)
+        case "cliffs":
+            cliffs.run(arguments.quick, arguments.only)
         case "partition":
             partition.run(arguments.quick)
         case "probabilities":
@@ -175,6 +178,8 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("tuning_step", help="memory and time of one step of tuning on half a million rows")
     commands.add_parser("tabular", parents=[quick], help="estimators as they come beside gradient boosting")
     commands.add_parser("small", parents=[quick], help="iris, wine, breast cancer, digits and diabetes as they come")
+    steep = commands.add_parser("cliffs", parents=[quick], help="problems at which fits used to take far too long")
+    steep.add_argument("--only", help=f"some of them, with commas between: {', '.join(cliffs.PROBLEMS)}")
     commands.add_parser(
         "defaults", parents=[quick], help=f"alternatives of automatic tuning on development tables; {data}"
     )
