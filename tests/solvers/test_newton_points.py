@@ -198,3 +198,14 @@ def test_weights_over_many_orders_end_at_the_tolerance(loss, classes):
     given = {"kernel": "gaussian", "length_scale": 2.0, "penalty": 1e-6, "verbose": False}
     model = KernelClassifier(**given, loss=loss).fit(X, y, rng.lognormal(0, 2, 200))
     assert model.record_.message == "the gradient reached the tolerance"
+
+
+@pytest.mark.parametrize(("most", "threads"), [(10**9, 1), (0, 2)])
+def test_small_solves_keep_to_one_thread(most, threads, monkeypatch):
+    monkeypatch.setattr("gyrfalcon.solvers.newton.solver.ONE_THREAD_ENTRIES", most)
+    X, Y, w = data(Simplex, 2)
+    torch.set_num_threads(2)  # the fixture sets it back
+    seen = []
+    newton(risk(X, Y, 1e-4, "logistic", w), callback=lambda step: seen.append(torch.get_num_threads()))
+    assert set(seen) == {threads}
+    assert torch.get_num_threads() == 2
