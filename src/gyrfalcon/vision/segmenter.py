@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from gyrfalcon.matrix.predictor import Predictor
-from gyrfalcon.persistence import Savable, State
+from gyrfalcon.persistence import State
 
 from . import boxes, files, segmenter_files
 from .additive import AdditiveClassifier
@@ -75,7 +74,7 @@ class _Model:
     masks: dict[str, Predictor]
 
 
-class InstanceSegmenter(Savable, BaseEstimator):  # type: ignore[misc]
+class InstanceSegmenter(files.TaughtModel):
     """Finds instances of classes that were shown in a few frames.
 
     Three modules on frozen features. Proposals: for each anchor a classifier of locations, and a linear refiner of
@@ -260,8 +259,9 @@ class InstanceSegmenter(Savable, BaseEstimator):  # type: ignore[misc]
     # What is kept.
 
     def _ready(self) -> None:
-        """Check the parameters and begin, if nothing was shown yet."""
+        """Check the parameters and begin, if nothing was shown yet; if something was, they must be the same as then."""
         if hasattr(self, "_frames"):
+            self._check_parameters()
             return
         for name in ("n_centers", "length_scales", "penalties"):
             values = getattr(self, name)
@@ -280,6 +280,7 @@ class InstanceSegmenter(Savable, BaseEstimator):  # type: ignore[misc]
         self._masks: dict[str, AdditiveClassifier] = {}
         self._next = 0
         self._model = None
+        self._fix_parameters()
 
     def _settings(self, module: int) -> Settings:
         return Settings(
@@ -350,12 +351,12 @@ class InstanceSegmenter(Savable, BaseEstimator):  # type: ignore[misc]
     def _describe_parameter(self, name: str, value: Any) -> Any:
         if name in ("n_centers", "length_scales", "penalties"):
             return [float(item) if name != "n_centers" else int(item) for item in value]
-        return files.describe_net(value) if name == "net" else super()._describe_parameter(name, value)
+        return super()._describe_parameter(name, value)
 
     def _read_parameter(self, name: str, value: Any) -> Any:
         if name in ("n_centers", "length_scales", "penalties"):
             return tuple(value)
-        return files.read_net(value) if name == "net" else super()._read_parameter(name, value)
+        return super()._read_parameter(name, value)
 
     def _state(self) -> State:
         model = getattr(self, "_model", None)
@@ -406,21 +407,6 @@ class InstanceSegmenter(Savable, BaseEstimator):  # type: ignore[misc]
         for label, facts in values["sums"].items():
             self._masks[label] = self._new_masks()
             files.unpack_additive(self._masks[label], facts, arrays, f"sums.{self.classes_.index(label)}")
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str], net: Any = None) -> Self:
-        """Read what `save` wrote.
-
-        Parameters
-        ----------
-        path : path of a safetensors file
-        net : Extractor, optional
-            The one that the model was taught with, if it was not made by `extractor`.
-        """
-        model = super().load(path)
-        if net is not None:
-            model.net, model._features.net = net, resolve(net)
-        return model
 
 
 def _refined(detector: Detector, found: FeatureMap, regions: Array, X: Array) -> tuple[Array, Array]:
