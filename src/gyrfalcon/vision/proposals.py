@@ -12,14 +12,14 @@ from gyrfalcon.matrix.predictor import Predictor
 
 from . import anchors, boxes
 from .features import FeatureMap
-from .frames import LOCATION_NEGATIVE, LOCATION_POSITIVE, REFINED, Frame, quota_of
+from .frames import LOCATION_NEGATIVE, LOCATION_POSITIVE, MOST_POSITIVES, REFINED, Frame, Quota
 from .keys import shuffled_keys, smallest
-from .minibootstrap import Settings, Whitened, center_count, minibootstrap, ridge
+from .minibootstrap import Settings, Whitened, center_count, minibootstrap
 from .regions import location_features
 
 Array = np.ndarray[Any, Any]
 
-REFINER_PENALTY = 10.0
+REFINER_PENALTY = 0.03
 BEFORE_SUPPRESSION, AFTER_SUPPRESSION = 500, 120
 SUPPRESSION = 0.7
 SMALLEST_SIDE = 2.0  # pixels; smaller proposals are dropped
@@ -33,26 +33,21 @@ class Proposer:
     ----------
     kinds : array of int
         The anchors that have a classifier.
-    classifier : Predictor
-        One score for each of them.
-    weights, intercepts : arrays of shape (kinds, d, 4) and (kinds, 4)
-        Of the refiners.
+    function : Predictor
+        One score for each of them, and then four numbers for each of them, which refine its box.
     """
 
     kinds: Array
-    classifier: Predictor
-    weights: Array
-    intercepts: Array
+    function: Predictor
 
     def __call__(self, found: FeatureMap) -> tuple[Array, Array]:
         """Boxes, best first, and their scores."""
-        X = location_features(found)
-        scores = self.classifier(X)
+        outputs, count = self.function(location_features(found)), len(self.kinds)
+        scores, codes = outputs[:, :count], outputs[:, count:].reshape(len(outputs), count, 4)
         placed = anchors.anchors(found.shape, anchors.grid_of(found.grid))[:, self.kinds]
         order = np.argsort(-scores, axis=None, kind="stable")[:BEFORE_SUPPRESSION]
         rows, kinds = np.unravel_index(order, scores.shape)
-        codes = np.einsum("nd,ndt->nt", X[rows], self.weights[kinds]) + self.intercepts[kinds]
-        refined = boxes.clip(boxes.decode(placed[rows, kinds], codes), found.shape)
+        refined = boxes.clip(boxes.decode(placed[rows, kinds], codes[rows, kinds]), found.shape)
         large = (refined[:, 2:] - refined[:, :2] >= SMALLEST_SIDE).all(1)
         refined, ranked = refined[large], scores[rows, kinds][large]
         kept = boxes.non_maximum_suppression(refined, ranked, SUPPRESSION)[:AFTER_SUPPRESSION]
@@ -60,44 +55,55 @@ class Proposer:
 
 
 def train_proposals(frames: Sequence[Frame], settings: Settings) -> Proposer | None:
-    """Classifiers and refiners of all anchors that have positives; None if none has.
+    """Classifiers and refiners of all anchors that have positives and negatives; None if none has.
 
     All share their centers, so that the kernel is evaluated once for all of them.
     """
-    X = np.concatenate([frame.locations.X for frame in frames]).astype(np.float32)
-    keys = shuffled_keys(np.concatenate([frame.locations.keys for frame in frames]))
     starts = np.cumsum([0, *(len(frame.locations.keys) for frame in frames)])
-    quota = quota_of(settings.total, len(frames))
-    kinds, positives, negatives = [], [], []
+    keys = shuffled_keys(np.concatenate([frame.locations.keys for frame in frames]))
+    quota = Quota.learned(settings.total, len(frames))
+    kinds, pools = [], []
     for kind in range(anchors.COUNT):
-        own = _gather(frames, starts, kind, quota)
-        if len(own[0]):
+        shown, refined, others = (_gathered(group, starts) for group in _groups(frames, kind, quota))
+        if len(shown) and len(others):
             kinds.append(kind)
-            positives.append(own[0])
-            negatives.append(own[1][smallest(keys[own[1]], settings.total)])
+            rows = [(shown, MOST_POSITIVES), (refined, MOST_POSITIVES), (others, settings.total)]
+            pools.append([own[smallest(keys[own], most)] for own, most in rows])
     if not kinds:
         return None
-    space = Whitened(settings, X, _centers(positives, negatives, keys, settings))
-    solutions = [minibootstrap(space, *pair, settings) for pair in zip(positives, negatives, strict=True)]
-    beta = np.concatenate([solution[0] for solution in solutions], axis=1)
-    offsets = np.array([solution[1] for solution in solutions])
-    refiners = [_refiner(frames, kind) for kind in kinds]
-    return Proposer(
-        np.array(kinds),
-        Predictor(space.kernel, space.centers, beta, offsets),
-        np.stack([weights for weights, _ in refiners]),
-        np.stack([intercepts for _, intercepts in refiners]),
+    used = np.unique(np.concatenate([rows for pool in pools for rows in pool]))
+    pools = [[np.searchsorted(used, rows) for rows in pool] for pool in pools]
+    X = np.concatenate([frame.locations.X for frame in frames])[used].astype(np.float32)
+    codes = np.concatenate([frame.locations.codes for frame in frames])[used]
+    space = Whitened(
+        settings, X, _centers([pool[0] for pool in pools], [pool[2] for pool in pools], keys[used], settings)
     )
+    classifiers = [minibootstrap(space, shown, others, settings) for shown, _, others in pools]
+    refiners = [
+        space.refiner(refined, codes[refined, kind], REFINER_PENALTY)
+        for kind, (_, refined, _) in zip(kinds, pools, strict=True)
+    ]
+    return Proposer(np.array(kinds), space.predictor([*classifiers, *refiners]))
 
 
-def _gather(frames: Sequence[Frame], starts: Array, kind: int, quota: int) -> tuple[Array, Array]:
-    positives, negatives = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
-    for start, frame in zip(starts, frames, strict=False):
+def _groups(frames: Sequence[Frame], kind: int, quota: Quota) -> tuple[list[Array], list[Array], list[Array]]:
+    """Of each frame the positives, the rows that teach the refiner, and the negatives of an anchor."""
+    groups: tuple[list[Array], list[Array], list[Array]] = ([], [], [])
+    for frame in frames:
         rows = frame.locations
-        positives.append(start + rows.positive(kind, LOCATION_POSITIVE))
-        eligible = rows.negative(kind, LOCATION_NEGATIVE)
-        negatives.append(start + eligible[smallest(rows.keys[eligible], quota)])
-    return np.concatenate(positives), np.concatenate(negatives)
+        found = (
+            (rows.positive(kind, LOCATION_POSITIVE), quota.positives),
+            (rows.positive(kind, REFINED), quota.positives),
+            (rows.negative(kind, LOCATION_NEGATIVE), quota.negatives),
+        )
+        for group, (own, most) in zip(groups, found, strict=True):
+            group.append(own[smallest(rows.keys[own], most)])
+    return groups
+
+
+def _gathered(groups: list[Array], starts: Array) -> Array:
+    """Rows of frames as rows of all frames joined."""
+    return np.concatenate([start + own for start, own in zip(starts, groups, strict=False)])
 
 
 def _centers(positives: list[Array], negatives: list[Array], keys: Array, settings: Settings) -> Array:
@@ -108,10 +114,3 @@ def _centers(positives: list[Array], negatives: list[Array], keys: Array, settin
     first = shown[smallest(keys[shown], max(count // 2, count - len(others)))]
     rest = others[smallest(keys[others], count - len(first))]
     return np.concatenate([first, rest])
-
-
-def _refiner(frames: Sequence[Frame], kind: int) -> tuple[Array, Array]:
-    rows = [frame.locations.positive(kind, REFINED) for frame in frames]
-    X = np.concatenate([frame.locations.X[own] for frame, own in zip(frames, rows, strict=True)])
-    codes = np.concatenate([frame.locations.codes[own, kind] for frame, own in zip(frames, rows, strict=True)])
-    return ridge(X, codes, REFINER_PENALTY)

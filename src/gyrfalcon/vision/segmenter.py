@@ -18,7 +18,7 @@ from .annotations import Instance, digest_of, read_instances
 from .detection import Detector, train_detector
 from .extractors import check_image
 from .features import FeatureMap, Features
-from .frames import Frame, kept_quota, locations_of, quota_of, regions_of
+from .frames import Frame, Quota, locations_of, regions_of
 from .keys import candidate_keys, frame_digest
 from .masks import mask_rows, predict_masks
 from .minibootstrap import Settings
@@ -30,6 +30,7 @@ from .regions import BINS, region_features
 Array = np.ndarray[Any, Any]
 
 BATCH_SIZE = 2000
+MOST_LOCATION_BATCHES = 2  # which a few frames fill: each has no more than some hundred locations
 SUPPRESSION = 0.3
 BETWEEN_CLASSES = 0.5  # instances of different classes that overlap more are one, of the class that scores higher
 PASSES = 3  # of refinement; each looks at the boxes of the one before
@@ -210,11 +211,12 @@ class InstanceSegmenter(files.TaughtModel):
     def train(self) -> Self:
         """Train proposals and detection on what was kept, and solve for the masks."""
         self._ready()
-        quota = quota_of(self._settings(0).total, len(self._frames))
-        frames = sorted((frame.pruned(quota) for frame in self._frames.values()), key=lambda frame: frame.digest)
+        frames = sorted(self._frames.values(), key=lambda frame: frame.digest)
         proposer = train_proposals(frames, self._settings(0)) if frames else None
         if proposer is None:
-            raise NotFittedError("train needs a frame with an instance: call observe first")
+            raise NotFittedError(
+                "train needs a frame with an instance, and background that is not ignored: call observe"
+            )
         if self.protocol == "serial":
             frames = [self._proposed(frame, proposer, len(frames)) for frame in frames]
         detectors = {label: train_detector(frames, label, self._settings(1)) for label in self.classes_}
@@ -283,9 +285,8 @@ class InstanceSegmenter(files.TaughtModel):
         self._fix_parameters()
 
     def _settings(self, module: int) -> Settings:
-        return Settings(
-            self.n_centers[module], self.length_scales[module], self.penalties[module], BATCH_SIZE, self.n_batches
-        )
+        batches = min(self.n_batches, MOST_LOCATION_BATCHES) if module == 0 else self.n_batches
+        return Settings(self.n_centers[module], self.length_scales[module], self.penalties[module], BATCH_SIZE, batches)
 
     def _new_masks(self) -> AdditiveClassifier:
         masks = AdditiveClassifier(self.n_centers[2], self.length_scales[2], self.penalties[2])
@@ -304,7 +305,7 @@ class InstanceSegmenter(files.TaughtModel):
     def _frame(self, found: FeatureMap, instances: list[Instance], ignore: Array | None, digest: int) -> Frame:
         labels = tuple(sorted({one.label for one in instances}))
         targets = np.array([one.box for one in instances]).reshape(-1, 4)
-        quota = kept_quota(self._settings(0).total, len(self._frames) + 1)
+        quota = Quota.kept(self._settings(1).total, len(self._frames) + 1)
         seed, shown = self.random_state, tuple(replace(one, mask=None) for one in instances)
         regions = regions_of(found, shown, labels, ignore, seed, digest, quota)
         locations = locations_of(found, targets, ignore, seed, digest)
@@ -317,13 +318,13 @@ class InstanceSegmenter(files.TaughtModel):
         if len(self._frames) > MOST_FRAMES:
             ranks = {key: candidate_keys(self.random_state, kept.digest, 1)[0] for key, kept in self._frames.items()}
             del self._frames[max(ranks, key=lambda key: ranks[key])]
-        quota = kept_quota(self._settings(0).total, len(self._frames))
-        self._frames = {key: kept.pruned(quota) for key, kept in self._frames.items()}
+        quotas = [Quota.kept(self._settings(module).total, len(self._frames)) for module in (0, 1)]
+        self._frames = {key: kept.pruned(*quotas) for key, kept in self._frames.items()}
 
     def _proposed(self, frame: Frame, proposer: Proposer, frames: int) -> Frame:
         """The frame with regions that the proposals gave instead of anchors."""
         assert frame.found is not None
-        quota = quota_of(self._settings(1).total, frames)
+        quota = Quota.learned(self._settings(1).total, frames)
         placed, _ = proposer(frame.found)
         regions = regions_of(
             frame.found, frame.instances, frame.labels, None, self.random_state, frame.digest, quota, placed
@@ -366,7 +367,7 @@ class InstanceSegmenter(files.TaughtModel):
         arrays = files.pack_features(self._features) | segmenter_files.pack_proposer(model.proposer)
         for place, label in enumerate(self.classes_):
             if label in model.detectors:
-                arrays |= segmenter_files.pack_detector(model.detectors[label], f"detectors.{place}")
+                arrays |= segmenter_files.pack_predictor(model.detectors[label].function, f"detectors.{place}")
             if label in model.masks:
                 arrays |= segmenter_files.pack_predictor(model.masks[label], f"masks.{place}")
         values["detectors"] = [label in model.detectors for label in self.classes_]
@@ -393,8 +394,9 @@ class InstanceSegmenter(files.TaughtModel):
         self._model = _Model(segmenter_files.unpack_proposer(arrays, scales[0], width), {}, {})
         for place, label in enumerate(self.classes_):
             if values["detectors"][place]:
-                read = segmenter_files.unpack_detector(arrays, f"detectors.{place}", scales[1], BINS**2 * width)
-                self._model.detectors[label] = read
+                name = f"detectors.{place}"
+                read = segmenter_files.unpack_predictor(arrays, name, scales[1], 5, BINS**2 * width)
+                self._model.detectors[label] = Detector(read)
             if values["masks"][place]:
                 name = f"masks.{place}"
                 self._model.masks[label] = segmenter_files.unpack_predictor(arrays, name, scales[2], 2, width + 2)
@@ -413,8 +415,9 @@ def _refined(detector: Detector, found: FeatureMap, regions: Array, X: Array) ->
     """Regions moved to where a detector wants them, several times over, and the scores of where they were last."""
     for turn in range(PASSES):
         X = region_features(found, regions) if turn else X
-        scores = (1 + detector.scores(X)) / 2
-        moved = boxes.clip(boxes.decode(regions, detector.codes(X)), found.shape)
+        found_scores, codes = detector(X)
+        scores = (1 + found_scores) / 2
+        moved = boxes.clip(boxes.decode(regions, codes), found.shape)
         whole = (moved[:, 2:] - moved[:, :2] >= 1).all(1)
         regions, scores = moved[whole], scores[whole]
     return regions, scores
