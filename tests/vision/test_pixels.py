@@ -229,7 +229,7 @@ def test_parameters_are_fixed_by_the_first_picture(tmp_path):
     image, masks = PICTURES[0]
     model.set_params(penalty=1e-3)
     for act in (model.train, lambda: model.observe(image, marks(masks)), lambda: model.add_class("more")):
-        with pytest.raises(ValueError, match="penalty was 1e-05 when the first frame was observed and is 0.001 now"):
+        with pytest.raises(ValueError, match=r"penalty was 1e-05 when the first frame was observed and is 0\.001 now"):
             act()
     assert model.fit([image], [marks(masks)])._model.penalty == 1e-3  # which begins anew
     model.save(tmp_path / "model")

@@ -16,7 +16,7 @@ from .minibootstrap import Settings, Whitened, center_count, minibootstrap
 
 Array = np.ndarray[Any, Any]
 
-REFINER_PENALTY = 0.3
+REFINER_PENALTY = 1.0
 
 
 @dataclass(frozen=True)

@@ -36,10 +36,13 @@ class FeatureMap:
     values : tensor of shape (dimensions, rows, columns), float32
     shape : tuple of int
         Height and width of the image in pixels.
+    embedding : tensor of shape (256, rows, columns) or None
+        From which SAM's decoder makes masks, if the extractor has it.
     """
 
     values: Tensor
     shape: tuple[int, int]
+    embedding: Tensor | None = None
 
     @property
     def grid(self) -> tuple[int, int]:
@@ -72,7 +75,8 @@ class Features:
 
     def __call__(self, image: Any) -> FeatureMap:
         pixels = check_image(image)
-        maps = check_maps(self.net(pixels))
+        returned = self.net(pixels)
+        maps = check_maps(returned)
         if self.directions is None:
             self.directions = self._calibrate({stride: maps[stride].shape[0] for stride in maps})
         if {stride: tensor.shape[0] for stride, tensor in maps.items()} != {
@@ -84,7 +88,7 @@ class Features:
             total = torch.zeros(self._size, *grid)
             for stride, tensor in maps.items():
                 total += _resampled(torch.einsum("pc,chw->phw", self.directions[stride], _normed(tensor)), grid)
-        return FeatureMap(total, (pixels.shape[0], pixels.shape[1]))
+        return FeatureMap(total, (pixels.shape[0], pixels.shape[1]), getattr(returned, "embedding", None))
 
     @property
     def _size(self) -> int:

@@ -21,9 +21,13 @@ Array = np.ndarray[Any, Any]
 
 
 class TaughtModel(Savable, BaseEstimator):  # type: ignore[misc]
-    """A model on an extractor that learns frame by frame: its parameters are fixed by the first frame."""
+    """A model on an extractor that learns frame by frame: its parameters are fixed by the first frame.
+
+    Those that only `predict` looks at are not; their names are in `_free`.
+    """
 
     net: Any
+    _free: tuple[str, ...] = ()
     _features: Features
     _fixed: dict[str, Any]
 
@@ -35,7 +39,7 @@ class TaughtModel(Savable, BaseEstimator):  # type: ignore[misc]
         """Refuse to go on with other parameters than those with which teaching began."""
         for name, value in self.get_params(deep=False).items():
             began = self._fixed[name]
-            if value is not began and (name == "net" or value != began):
+            if name not in self._free and value is not began and (name == "net" or value != began):
                 raise ValueError(
                     f"{name} was {began!r} when the first frame was observed and is {value!r} now: set it back, or "
                     "teach a new model"

@@ -67,6 +67,10 @@ class PixelClassifier(files.TaughtModel):
     True
     """
 
+    classes_: list[Any]
+    _model: AdditiveClassifier
+    _next: int
+
     def __init__(
         self,
         net: Any = "tiny-vit",
@@ -164,7 +168,7 @@ class PixelClassifier(files.TaughtModel):
         check_count("random_state", self.random_state, 0)
         for name in ("length_scale", "penalty"):
             check_positive(name, getattr(self, name))
-        self.classes_: list[Any] = []
+        self.classes_ = []
         self._model = AdditiveClassifier(self.n_centers, self.length_scale, self.penalty)
         self._features = Features(resolve(self.net))
         self._next = 0

@@ -19,7 +19,7 @@ from .regions import location_features
 
 Array = np.ndarray[Any, Any]
 
-REFINER_PENALTY = 0.03
+REFINER_PENALTY = 0.1
 BEFORE_SUPPRESSION, AFTER_SUPPRESSION = 500, 120
 SUPPRESSION = 0.7
 SMALLEST_SIDE = 2.0  # pixels; smaller proposals are dropped

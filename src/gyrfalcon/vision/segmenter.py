@@ -16,7 +16,7 @@ from . import boxes, files, segmenter_files
 from .additive import AdditiveClassifier
 from .annotations import Instance, digest_of, read_instances
 from .detection import Detector, train_detector
-from .extractors import check_image
+from .extractors import SamDecoder, check_image, sam_decoder
 from .features import FeatureMap, Features
 from .frames import Frame, Quota, locations_of, regions_of
 from .keys import candidate_keys, frame_digest
@@ -25,6 +25,7 @@ from .minibootstrap import Settings
 from .networks import resolve
 from .pixels import check_count, check_positive
 from .proposals import Proposer, train_proposals
+from .refinement import refined_masks
 from .regions import BINS, region_features
 
 Array = np.ndarray[Any, Any]
@@ -33,7 +34,7 @@ BATCH_SIZE = 2000
 MOST_LOCATION_BATCHES = 2  # which a few frames fill: each has no more than some hundred locations
 SUPPRESSION = 0.3
 BETWEEN_CLASSES = 0.5  # instances of different classes that overlap more are one, of the class that scores higher
-PASSES = 3  # of refinement; each looks at the boxes of the one before
+PASSES = 2  # of refinement; the second looks at the boxes of the first
 MOST_FOUND = 100  # instances in a frame
 MOST_FRAMES = 2000  # of which candidates are kept: a uniform sample if there were more
 PROTOCOLS = ("parallel", "serial")
@@ -129,6 +130,7 @@ class InstanceSegmenter(files.TaughtModel):
 
     _model: _Model | None
     _teachable = True
+    _free = ("refine",)
 
     def __init__(
         self,
@@ -140,6 +142,7 @@ class InstanceSegmenter(files.TaughtModel):
         length_scales: tuple[float, float, float] = (12.0, 12.0, 8.0),
         penalties: tuple[float, float, float] = (1e-4, 1e-5, 1e-6),
         protocol: str = "parallel",
+        refine: str | None = None,
     ):
         self.net = net
         self.n_centers = n_centers
@@ -148,6 +151,7 @@ class InstanceSegmenter(files.TaughtModel):
         self.length_scales = length_scales
         self.penalties = penalties
         self.protocol = protocol
+        self.refine = refine
 
     # Teaching.
 
@@ -252,11 +256,22 @@ class InstanceSegmenter(files.TaughtModel):
             likely = np.flatnonzero(scores >= min_score)
             kept = likely[boxes.non_maximum_suppression(regions[likely], scores[likely], SUPPRESSION)[:MOST_FOUND]]
             masks = predict_masks(model.masks.get(label), found, regions[kept])
+            pairs = list(zip(regions[kept], masks, strict=True))
+            if self.refine is not None and len(kept):
+                pairs = refined_masks(self._sam(), found, regions[kept], masks)
             results += [
-                Found(label, float(np.clip(scores[place], 0, 1)), regions[place], mask)
-                for place, mask in zip(kept, masks, strict=True)
+                Found(label, float(np.clip(scores[place], 0, 1)), box, mask)
+                for place, (box, mask) in zip(kept, pairs, strict=True)
             ]
         return _one_class_each(results)[:MOST_FOUND]
+
+    def _sam(self) -> SamDecoder:
+        """The decoder, read when it is first needed."""
+        if self.refine != "sam":
+            raise ValueError(f"refine must be None or 'sam', got {self.refine!r}")
+        if not hasattr(self, "_decoder"):
+            self._decoder = sam_decoder()
+        return self._decoder
 
     # What is kept.
 
@@ -275,6 +290,8 @@ class InstanceSegmenter(files.TaughtModel):
         check_count("random_state", self.random_state, 0)
         if self.protocol not in PROTOCOLS:
             raise ValueError(f"protocol must be one of {PROTOCOLS}, got {self.protocol!r}")
+        if self.refine not in (None, "sam"):
+            raise ValueError(f"refine must be None or 'sam', got {self.refine!r}")
         self.classes_: list[str] = []
         self._features = Features(resolve(self.net))
         self._frames: dict[int, Frame] = {}
