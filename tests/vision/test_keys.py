@@ -85,8 +85,8 @@ def test_pruning_twice_is_pruning_once(seed, first, second, positives):
     best = random.random((size, kinds)) < 0.02
     rows = Candidates(np.arange(size), candidate_keys(seed, 0, size), overlap, np.zeros((size, kinds, 4)), best)
     small, large = sorted((first, second))
-    once = prune(rows, Quota(positives, small), 0.7, 0.3, True)
-    twice = prune(prune(rows, Quota(positives + 2, large), 0.7, 0.3, True), Quota(positives, small), 0.7, 0.3, True)
+    once = prune(rows, Quota(positives, small), 0.7, 0.3)
+    twice = prune(prune(rows, Quota(positives + 2, large), 0.7, 0.3), Quota(positives, small), 0.7, 0.3)
     assert once.X.tolist() == twice.X.tolist()
     for kind in range(kinds):
         wanted = rows.negative(kind, 0.3)

@@ -99,8 +99,8 @@ class Frame:
         """With no more candidates of each kind than the quotas say; what is kept of less is kept of more."""
         return replace(
             self,
-            locations=prune(self.locations, locations, LOCATION_POSITIVE, LOCATION_NEGATIVE, False),
-            regions=prune(self.regions, regions, REGION_POSITIVE, REGION_NEGATIVE, True),
+            locations=prune(self.locations, locations, LOCATION_POSITIVE, LOCATION_NEGATIVE),
+            regions=prune(self.regions, regions, REGION_POSITIVE, REGION_NEGATIVE),
         )
 
 
@@ -126,10 +126,10 @@ class Quota:
         return cls.learned(negatives, (frames + 1) // 2)
 
 
-def prune(candidates: Candidates, quota: Quota, positive: float, negative: float, buffered: bool) -> Candidates:
-    """For each kind the positives and negatives with the smallest keys, and of all rows if a class may come later."""
+def prune(candidates: Candidates, quota: Quota, positive: float, negative: float) -> Candidates:
+    """For each kind the positives and negatives with the smallest keys, and of all rows, as another kind may come."""
     kept = np.zeros(len(candidates.keys), dtype=bool)
-    groups = [(candidates.negative(None, negative), quota.negatives)] if buffered else []
+    groups = [(candidates.negative(None, negative), quota.negatives)]
     for kind in range(candidates.overlap.shape[1]):
         groups.append((candidates.negative(kind, negative), quota.negatives))
         for least in {positive, REFINED}:
@@ -201,7 +201,7 @@ def regions_of(
     overlap = np.column_stack([pair[0] for pair in pairs]) if pairs else np.zeros((len(keys), 0))
     codes = np.stack([pair[1] for pair in pairs], axis=1) if pairs else np.zeros((len(keys), 0, 4))
     rows = Candidates(np.arange(len(keys)), keys, overlap, codes, np.zeros(overlap.shape, dtype=bool))
-    rows = prune(rows, quota, REGION_POSITIVE, REGION_NEGATIVE, True)
+    rows = prune(rows, quota, REGION_POSITIVE, REGION_NEGATIVE)
     return replace(rows, X=region_features(found, candidates[rows.X]).astype(KEPT_TYPE))
 
 

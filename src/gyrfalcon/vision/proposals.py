@@ -12,14 +12,16 @@ from gyrfalcon.matrix.predictor import Predictor
 
 from . import anchors, boxes
 from .features import FeatureMap
-from .frames import LOCATION_NEGATIVE, LOCATION_POSITIVE, MOST_POSITIVES, REFINED, Frame, Quota
+from .frames import LOCATION_NEGATIVE, LOCATION_POSITIVE, REFINED, Candidates, Frame, Quota
 from .keys import shuffled_keys, smallest
 from .minibootstrap import Settings, Whitened, center_count, minibootstrap
 from .regions import location_features
 
 Array = np.ndarray[Any, Any]
 
+PARTS = ("X", "keys", "overlap", "codes", "best")
 REFINER_PENALTY = 0.1
+MOST_POSITIVES = 300  # of one anchor
 BEFORE_SUPPRESSION, AFTER_SUPPRESSION = 500, 120
 SUPPRESSION = 0.7
 SMALLEST_SIDE = 2.0  # pixels; smaller proposals are dropped
@@ -59,58 +61,60 @@ def train_proposals(frames: Sequence[Frame], settings: Settings) -> Proposer | N
 
     All share their centers, so that the kernel is evaluated once for all of them.
     """
-    starts = np.cumsum([0, *(len(frame.locations.keys) for frame in frames)])
-    keys = shuffled_keys(np.concatenate([frame.locations.keys for frame in frames]))
-    quota = Quota.learned(settings.total, len(frames))
-    kinds, pools = [], []
-    for kind in range(anchors.COUNT):
-        shown, refined, others = (_gathered(group, starts) for group in _groups(frames, kind, quota))
-        if len(shown) and len(others):
-            kinds.append(kind)
-            rows = [(shown, MOST_POSITIVES), (refined, MOST_POSITIVES), (others, settings.total)]
-            pools.append([own[smallest(keys[own], most)] for own, most in rows])
-    if not kinds:
+    joined = Candidates(*(np.concatenate([getattr(one.locations, part) for one in frames]) for part in PARTS))
+    frame = np.repeat(np.arange(len(frames)), [len(one.locations.keys) for one in frames])
+    shuffled = shuffled_keys(joined.keys)
+    pools = _pools(joined, frame, shuffled, Quota.learned(settings.total, len(frames)), settings.total)
+    if not pools:
         return None
-    used = np.unique(np.concatenate([rows for pool in pools for rows in pool]))
-    pools = [[np.searchsorted(used, rows) for rows in pool] for pool in pools]
-    X = np.concatenate([frame.locations.X for frame in frames])[used].astype(np.float32)
-    codes = np.concatenate([frame.locations.codes for frame in frames])[used]
-    space = Whitened(
-        settings, X, _centers([pool[0] for pool in pools], [pool[2] for pool in pools], keys[used], settings)
-    )
-    classifiers = [minibootstrap(space, shown, others, settings) for shown, _, others in pools]
+    used = np.unique(np.concatenate([rows for pool in pools.values() for rows in pool]))
+    pools = {kind: tuple(np.searchsorted(used, rows) for rows in pool) for kind, pool in pools.items()}
+    X, codes = joined.X[used].astype(np.float32), joined.codes[used]
+    space = Whitened(settings, X, _centers(list(pools.values()), shuffled[used], settings))
+    classifiers = [minibootstrap(space, shown, others, settings) for shown, _, others in pools.values()]
     refiners = [
-        space.refiner(refined, codes[refined, kind], REFINER_PENALTY)
-        for kind, (_, refined, _) in zip(kinds, pools, strict=True)
+        space.refiner(refined, codes[refined, kind], REFINER_PENALTY) for kind, (_, refined, _) in pools.items()
     ]
-    return Proposer(np.array(kinds), space.predictor([*classifiers, *refiners]))
+    return Proposer(np.array(list(pools)), space.predictor([*classifiers, *refiners]))
 
 
-def _groups(frames: Sequence[Frame], kind: int, quota: Quota) -> tuple[list[Array], list[Array], list[Array]]:
-    """Of each frame the positives, the rows that teach the refiner, and the negatives of an anchor."""
-    groups: tuple[list[Array], list[Array], list[Array]] = ([], [], [])
-    for frame in frames:
-        rows = frame.locations
-        found = (
-            (rows.positive(kind, LOCATION_POSITIVE), quota.positives),
-            (rows.positive(kind, REFINED), quota.positives),
-            (rows.negative(kind, LOCATION_NEGATIVE), quota.negatives),
+def _pools(
+    joined: Candidates, frame: Array, shuffled: Array, quota: Quota, total: int
+) -> dict[int, tuple[Array, ...]]:
+    """For each anchor that has both: positives, rows that teach the refiner, and negatives.
+
+    Negatives of all anchors are taken from the same locations, the first of each frame by their keys.
+    """
+    order = np.lexsort((joined.keys, frame))
+    common = np.zeros(len(order), dtype=bool)
+    common[_first(order, frame, quota.negatives)] = True
+    pools = {}
+    for kind in range(anchors.COUNT):
+        shown, refined = (
+            _first(order[(joined.overlap[order, kind] > least) | joined.best[order, kind]], frame, quota.positives)
+            for least in (LOCATION_POSITIVE, REFINED)
         )
-        for group, (own, most) in zip(groups, found, strict=True):
-            group.append(own[smallest(rows.keys[own], most)])
-    return groups
+        others = np.intersect1d(np.flatnonzero(common), joined.negative(kind, LOCATION_NEGATIVE))
+        if len(shown) and len(others):
+            most = ((shown, MOST_POSITIVES), (refined, MOST_POSITIVES), (others, total))
+            pools[kind] = tuple(_smallest(shuffled, rows, count) for rows, count in most)
+    return pools
 
 
-def _gathered(groups: list[Array], starts: Array) -> Array:
-    """Rows of frames as rows of all frames joined."""
-    return np.concatenate([start + own for start, own in zip(starts, groups, strict=False)])
+def _first(rows: Array, frame: Array, most: int) -> Array:
+    """Of rows that are sorted by frame the first ones of each frame."""
+    own = frame[rows]
+    return np.asarray(rows[np.arange(len(rows)) - np.searchsorted(own, own) < most])
 
 
-def _centers(positives: list[Array], negatives: list[Array], keys: Array, settings: Settings) -> Array:
+def _smallest(keys: Array, rows: Array, most: int) -> Array:
+    return np.asarray(rows[smallest(keys[rows], most)])
+
+
+def _centers(pools: list[tuple[Array, ...]], keys: Array, settings: Settings) -> Array:
     """Up to half of them positives of any anchor, the others negatives."""
-    shown = np.unique(np.concatenate(positives))
-    others = np.setdiff1d(np.unique(np.concatenate(negatives)), shown)
+    shown = np.unique(np.concatenate([pool[0] for pool in pools]))
+    others = np.setdiff1d(np.unique(np.concatenate([pool[2] for pool in pools])), shown)
     count = center_count(settings, len(shown) + len(others))
-    first = shown[smallest(keys[shown], max(count // 2, count - len(others)))]
-    rest = others[smallest(keys[others], count - len(first))]
-    return np.concatenate([first, rest])
+    first = _smallest(keys, shown, max(count // 2, count - len(others)))
+    return np.concatenate([first, _smallest(keys, others, count - len(first))])
