@@ -20,7 +20,7 @@ from .regions import location_features, region_features
 Array = np.ndarray[Any, Any]
 
 FULL = 5  # frames fill the pools of candidates: what is learned from does not grow with more of them
-MOST_POSITIVES = 1500  # of one classifier
+MOST_POSITIVES = 2000  # of one classifier
 LOCATION_POSITIVE, LOCATION_NEGATIVE = 0.7, 0.3
 REGION_POSITIVE, REGION_NEGATIVE = 0.6, 0.3
 REFINED = 0.6  # boxes that overlap an instance by more teach the refiners

@@ -21,7 +21,7 @@ Array = np.ndarray[Any, Any]
 
 PARTS = ("X", "keys", "overlap", "codes", "best")
 REFINER_PENALTY = 0.1
-MOST_POSITIVES = 300  # of one anchor
+MOST_POSITIVES = 500  # of one anchor
 BEFORE_SUPPRESSION, AFTER_SUPPRESSION = 500, 120
 SUPPRESSION = 0.7
 SMALLEST_SIDE = 2.0  # pixels; smaller proposals are dropped
@@ -78,9 +78,7 @@ def train_proposals(frames: Sequence[Frame], settings: Settings) -> Proposer | N
     return Proposer(np.array(list(pools)), space.predictor([*classifiers, *refiners]))
 
 
-def _pools(
-    joined: Candidates, frame: Array, shuffled: Array, quota: Quota, total: int
-) -> dict[int, tuple[Array, ...]]:
+def _pools(joined: Candidates, frame: Array, shuffled: Array, quota: Quota, total: int) -> dict[int, tuple[Array, ...]]:
     """For each anchor that has both: positives, rows that teach the refiner, and negatives.
 
     Negatives of all anchors are taken from the same locations, the first of each frame by their keys.
@@ -88,14 +86,15 @@ def _pools(
     order = np.lexsort((joined.keys, frame))
     common = np.zeros(len(order), dtype=bool)
     common[_first(order, frame, quota.negatives)] = True
+    overlap, best = np.ascontiguousarray(joined.overlap.T), np.ascontiguousarray(joined.best.T)
     pools = {}
-    for kind in range(anchors.COUNT):
+    for kind in np.flatnonzero(((overlap > LOCATION_POSITIVE) | best).any(1)).tolist():
         shown, refined = (
-            _first(order[(joined.overlap[order, kind] > least) | joined.best[order, kind]], frame, quota.positives)
+            _first(order[((overlap[kind] > least) | best[kind])[order]], frame, quota.positives)
             for least in (LOCATION_POSITIVE, REFINED)
         )
-        others = np.intersect1d(np.flatnonzero(common), joined.negative(kind, LOCATION_NEGATIVE))
-        if len(shown) and len(others):
+        others = np.flatnonzero(common & (overlap[kind] < LOCATION_NEGATIVE) & ~best[kind])
+        if len(others):
             most = ((shown, MOST_POSITIVES), (refined, MOST_POSITIVES), (others, total))
             pools[kind] = tuple(_smallest(shuffled, rows, count) for rows, count in most)
     return pools

@@ -233,7 +233,7 @@ class InstanceSegmenter(files.TaughtModel):
 
     # Finding.
 
-    def predict(self, frame: Any, *, min_score: float = 0.5) -> list[Found]:
+    def predict(self, frame: Any, *, min_score: float = 0.4) -> list[Found]:
         """The instances in a frame, best first.
 
         Parameters
