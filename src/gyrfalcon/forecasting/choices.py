@@ -194,8 +194,9 @@ class Chooser:
         for place, factors in enumerate(free):
             best = self._best(tried, [best._replace(multiple=best.multiple * factor) for factor in factors])
             if place == 0 and farther:
-                best = self._best(tried, [best._replace(remoteness=one) for one in farther])
-                best = self._best(tried, [best._replace(multiple=best.multiple * factor) for factor in factors])
+                near, best = best, self._best(tried, [best._replace(remoteness=one) for one in farther])
+                if best != near:
+                    best = self._best(tried, [best._replace(multiple=best.multiple * factor) for factor in factors])
         if farther and not free:
             best = self._best(tried, [best._replace(remoteness=one) for one in farther])
         return best
