@@ -47,6 +47,28 @@ def test_products_are_those_of_the_inner_kernel_on_mapped_points(inner, dtype, e
     assert relative_error(K.square.to_dense(), dense(inner, *[_plainly(kernel, C)] * 2)) < TOLERANCE[dtype]
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("engine", ["native", "torch"])
+def test_a_sum_of_kernels_of_mapped_and_of_plain_points(dtype, engine):
+    left, right = _warped(0.5 * INNER[1]), 0.5 * INNER[2]
+    kernel, X, C = left + right, _points(dtype), _points(dtype, 17, 1)
+    expected = dense(left.kernel, _plainly(left, X), _plainly(left, C)) + dense(right, X, C)
+    K = gf.KernelMatrix(kernel, X, C, engine=engine)
+    assert K.engine == engine
+    v, w = (np.random.default_rng(2).normal(size=(rows, 2)).astype(dtype) for rows in (17, 40))
+    for found, wanted in (
+        (K.to_dense(), expected),
+        (K @ v, expected @ v),
+        (K.T @ w, expected.T @ w),
+        (K.gram_mv(v), expected.T @ (expected @ v)),
+        (K.gram(), expected.T @ expected),
+        (K.with_points(gf.data.Points(X[:5])).to_dense(), expected[:5]),
+    ):
+        assert relative_error(found, wanted) < 10 * TOLERANCE[dtype]
+    assert relative_error(K.wide_block(slice(5, 9)), expected[5:9]) < 1e-12
+    assert list(K.gradients(w[:, :1], np.ones((17, 1), dtype)).parameters) == list(kernel.parameters())
+
+
 @pytest.mark.parametrize("inner", INNER)
 def test_derivatives_go_through_the_map(inner):
     kernel, X, C = _warped(inner), _points(np.float64), _points(np.float64, 17, 1)

@@ -46,6 +46,9 @@ class Recipe:
         Errors that differ by less than this part of themselves are called equal, and the simpler kernel is taken.
     noise_factors : tuple of floats
         The noise is chosen once more by the rows held out, among these multiples of what was found.
+    sums : bool
+        Whether the sum of half the best kernel and half the best of another kind is tried where every row is a center,
+        which is where it costs little more.
 
     Examples
     --------
@@ -72,6 +75,7 @@ class Recipe:
     learned: float = 0.9
     tie: float = 0.01
     noise_factors: tuple[float, ...] = (0.4, 1.0, 2.5)
+    sums: bool = True
 
 
 @dataclass(frozen=True)
