@@ -102,6 +102,12 @@ def test_it_is_a_value_that_survives_json():
     assert inputs_of(Gaussian(), "as they are") == "as they are"
 
 
+def test_what_contains_a_rough_kernel_is_rough():
+    rough, smooth = Matern(2.0, nu=1.5), Gaussian()
+    assert all(kernel.rough for kernel in (rough, ProductLaplacian(), _warped(rough), 0.5 * rough + smooth))
+    assert not any(kernel.rough for kernel in (smooth, Matern(2.0, nu=2.5), _warped(smooth), smooth + smooth))
+
+
 def test_bad_maps_are_refused():
     for columns, knots, values, words in (
         ([1, 0], np.eye(2), np.eye(2), "columns must be"),
