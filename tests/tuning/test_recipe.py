@@ -157,6 +157,19 @@ def test_a_sum_of_two_kinds_is_taken_if_it_errs_clearly_less(steps):
     assert again.kernel_ == model.kernel_
 
 
+def test_many_features_are_tuned_once_more_on_more_rows():
+    X, y = waves(2000, 8)
+    recipe = gf.tuning.Recipe(search_rows=160, rows_per_feature=40, more_rows=600)
+    model = gf.KernelRegressor("gaussian", n_centers=100, tune=gf.tuning.Tuning(recipe=recipe), random_state=0).fit(X, y)
+    stage = stages(model)["length scales on more rows"]
+    before, after = stage.candidates
+    assert stage.chosen == int(after.value < before.value) == 1
+    without = gf.tuning.Tuning(recipe=gf.tuning.Recipe(search_rows=160, rows_per_feature=10))
+    plain = gf.KernelRegressor("gaussian", n_centers=100, tune=without, random_state=0).fit(X, y)
+    assert "length scales on more rows" not in stages(plain)
+    assert model.score(*waves(1000, 8, seed=9)) > plain.score(*waves(1000, 8, seed=9))
+
+
 def test_sums_are_tried_only_where_every_row_is_a_center_and_kernels_are_open():
     X, y = waves(400, 3)
     without = gf.tuning.Tuning(recipe=gf.tuning.Recipe(sums=False))

@@ -122,7 +122,7 @@ def learn(
 
     if settings.objective == settings.n_centers == "auto" and not any(kernel.explicit for kernel in kernels):
         wish = None if settings.per_feature == "auto" else bool(settings.per_feature)
-        tuned, noise = recipe.search(kernels, few, start, run, memory_budget, per_feature=wish, sums=exact)
+        tuned, noise = recipe.search(kernels, few, start, run, memory_budget, per_feature=wish, exact=exact)
     else:
         tuned = tune_best([pose(kernel, start) for kernel in kernels], replace(run, moves_centers=False), each)
         noise = noise_of(tuned.problem)
