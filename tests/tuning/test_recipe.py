@@ -160,7 +160,8 @@ def test_a_sum_of_two_kinds_is_taken_if_it_errs_clearly_less(steps):
 def test_many_features_are_tuned_once_more_on_more_rows():
     X, y = waves(2000, 8)
     recipe = gf.tuning.Recipe(search_rows=160, rows_per_feature=40, more_rows=600)
-    model = gf.KernelRegressor("gaussian", n_centers=100, tune=gf.tuning.Tuning(recipe=recipe), random_state=0).fit(X, y)
+    settings = gf.tuning.Tuning(recipe=recipe)
+    model = gf.KernelRegressor("gaussian", n_centers=100, tune=settings, random_state=0).fit(X, y)
     stage = stages(model)["length scales on more rows"]
     before, after = stage.candidates
     assert stage.chosen == int(after.value < before.value) == 1
