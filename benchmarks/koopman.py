@@ -32,7 +32,7 @@ Array = np.ndarray[Any, Any]
 PEERS = "GYRFALCON_KOOPMAN_PEERS"
 
 
-def run(quick: bool) -> None:
+def run(quick: bool, parts: tuple[str, ...] | None = None) -> None:
     torch.set_num_threads(1)
     described = machine.describe()
     print(machine.headline(described))
@@ -47,7 +47,8 @@ def run(quick: bool) -> None:
             ("peers", _peers),
             ("memory", _memory),
         ):
-            found[name] = part(quick)
+            if parts is None or name in parts:
+                found[name] = part(quick)
     report.write_json(report.FOLDER / "koopman.json", found)
 
 
