@@ -68,26 +68,37 @@ def cases(quick: bool, parts: tuple[str, ...] = PARTS, seconds: float | None = N
         yield case
 
 
-def differences(found: list[Case]) -> list[tuple[str, float, float]]:
-    """What, ours and published, in dB, for the cases that are there: what product, features and smoothness give."""
-    known = {(case.part, case.key): case.psnr for case in found}
+def values(found: list[Case]) -> list[tuple[str, Case, float]]:
+    """In words, the case, and the published PSNR, for the cases that are there."""
+    known = {(case.part, case.key): case for case in found}
     if ("combination", "explicit-product") in known:
         known["features", str(max(FEATURES))] = known["combination", "explicit-product"]
-    wanted: list[tuple[str, tuple[str, str], tuple[str, str], float]] = []
-    for decoder in ("explicit", "hybrid"):
-        keys = [("combination", f"{decoder}-{combine}") for combine in ("product", "sum")]
-        gain = PUBLISHED[decoder, "product"] - PUBLISHED[decoder, "sum"]
-        wanted.append((f"{decoder}: product less sum", keys[0], keys[1], gain))
-    for few, many in pairwise(FEATURES):
-        keys = [("features", str(count)) for count in (many, few)]
-        wanted.append((f"{many} features less {few}", keys[0], keys[1], FEATURES[many] - FEATURES[few]))
-    for weight, published in PUBLISHED_SMOOTHNESS.items():
-        if weight != TOP:
-            keys = [("smoothness", f"{value:g}") for value in (TOP, weight)]
-            words = f"smoothness in time {TOP:g} less {weight:g}"
-            wanted.append((words, keys[0], keys[1], PUBLISHED_SMOOTHNESS[TOP] - published))
+    wanted = [
+        (f"{decoder}, {combine}", ("combination", f"{decoder}-{combine}"), published)
+        for (decoder, combine), published in PUBLISHED.items()
+    ]
+    wanted += [(f"{count} features", ("features", str(count)), published) for count, published in FEATURES.items()]
+    wanted += [
+        (f"smoothness in time {weight:g}", ("smoothness", f"{weight:g}"), published)
+        for weight, published in PUBLISHED_SMOOTHNESS.items()
+    ]
+    return [(what, known[key], published) for what, key, published in wanted if key in known]
+
+
+def differences(found: list[Case]) -> list[tuple[str, float, float]]:
+    """What product, features and smoothness give in dB: in words, ours and published."""
+    known = {what: (case.psnr, published) for what, case, published in values(found)}
+    pairs = [(f"{decoder}, product", f"{decoder}, sum") for decoder in ("explicit", "hybrid")]
+    pairs += [(f"{many} features", f"{few} features") for few, many in pairwise(FEATURES)]
+    top = f"smoothness in time {TOP:g}"
+    pairs += [(top, f"smoothness in time {weight:g}") for weight in PUBLISHED_SMOOTHNESS if weight != TOP]
     return [
-        (what, known[one] - known[other], gain) for what, one, other, gain in wanted if one in known and other in known
+        (
+            f"{one} less {other.split(', ')[-1].removeprefix('smoothness in time ')}",
+            *np.subtract(known[one], known[other]).tolist(),
+        )
+        for one, other in pairs
+        if one in known and other in known
     ]
 
 

@@ -47,6 +47,7 @@ TITLES = {
 }
 # What was found where ours is worse or has another shape.
 WHY: dict[str, str] = {}
+BEGIN, END = "<!-- ablations, by docs/seeds.py -->", "<!-- end -->"
 
 
 def load() -> dict[str, dict[str, Any]]:
@@ -94,6 +95,20 @@ def page(found: dict[str, dict[str, Any]]) -> str:
     counts = ", ".join(f"{verdicts.count(kind)} {kind}" for kind in dict.fromkeys(sorted(verdicts)))
     summary = f"Of {len(verdicts)} numbers: {counts}.\n"
     return "\n".join([HEAD, summary, *(f"{section(name, part)}\n" for name, part in found.items())])
+
+
+def ablations(found: dict[str, dict[str, Any]]) -> str:
+    """The table of the page on radiance fields."""
+    rows = [row for row in found.get("fields", {"rows": []})["rows"] if row["what"].startswith("PSNR, ")]
+    lines = ["| PSNR in dB | published | here |", "| --- | ---: | ---: |"]
+    lines += [f"| {row['what'].removeprefix('PSNR, ')} | {row['published']:.2f} | {row['ours']:.2f} |" for row in rows]
+    return "\n".join(lines)
+
+
+def with_ablations(text: str, found: dict[str, dict[str, Any]]) -> str:
+    """The page on radiance fields with its table, which begins and ends with comments."""
+    head, _, rest = text.partition(BEGIN)
+    return f"{head}{BEGIN}\n\n{ablations(found)}\n\n{END}{rest.partition(END)[2]}"
 
 
 def draw(found: dict[str, dict[str, Any]]) -> None:
@@ -185,6 +200,8 @@ def main() -> None:
     found = load()
     draw(found)
     (DOCS / "seeds.md").write_text(page(found), encoding="utf-8")
+    fields = DOCS / "fields.md"
+    fields.write_text(with_ablations(fields.read_text("utf-8"), found), encoding="utf-8")
 
 
 if __name__ == "__main__":
