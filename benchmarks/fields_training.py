@@ -25,7 +25,15 @@ Array = np.ndarray[Any, Any]
 class ProcessorTime:
     """Trains for processor time, all threads together, so that other work on the machine changes nothing."""
 
-    def __init__(self, model: KPlanes, rays: Rays, seconds: float | None, steps: int | None, engine: Any = None):
+    def __init__(
+        self,
+        model: KPlanes,
+        rays: Rays,
+        seconds: float | None,
+        steps: int | None,
+        engine: Any = None,
+        most_rays: int | None = None,
+    ):
         generator = torch.Generator().manual_seed(0)
         self.field: Field = new_field(model, rays, generator)
         if engine is not None:
@@ -33,12 +41,14 @@ class ProcessorTime:
         weights = PenaltyWeights(model.variation, model.time_smoothness, model.transients)
         goals = Goals(steps, seconds, weights, model.distortion)
         self.trainer = Trainer(self.field, Draws.of(rays, model.importance), goals, generator)
+        self.most_rays = most_rays  # of a step
         self.rays = 0
         self.seconds = 0.0
 
     @one_thread_each
     def train(self) -> None:
         while self.trainer.progress < 1:
+            self.trainer.rays_per_step = min(self.trainer.rays_per_step, self.most_rays or self.trainer.rays_per_step)
             count, began = self.trainer.rays_per_step, time.process_time()
             self.trainer.step()
             self.seconds += time.process_time() - began
