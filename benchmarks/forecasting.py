@@ -34,7 +34,7 @@ MODES = ("static", "online", "incremental", "online-90D")
 LEVEL = 90.0
 
 
-def run(quick: bool) -> None:
+def run(quick: bool, parts: tuple[str, ...] | None = None) -> None:
     torch.set_num_threads(1)
     described = machine.describe()
     print(machine.headline(described))
@@ -48,7 +48,8 @@ def run(quick: bool) -> None:
             ("study", _study),
             ("peers", _peers),
         ):
-            found[name] = part(quick)
+            if parts is None or name in parts:
+                found[name] = part(quick)
     report.write_json(report.FOLDER / "forecasting.json", found)
 
 
@@ -56,7 +57,7 @@ def _verdict(met: bool) -> str:
     return "met" if met else "MISSED"
 
 
-def _wind(quick: bool) -> tuple[Series, Series] | None:
+def load_wind(quick: bool) -> tuple[Series, Series] | None:
     """2015 to 2017 to learn from, and 2018 to 2020 to test."""
     data = load_frames("wind_era5")
     if data is None:
@@ -78,7 +79,7 @@ def _row(name: str, errors: Array, seconds: float | None) -> None:
 
 
 def _errors(quick: bool) -> dict[str, Any]:
-    wind = _wind(quick)
+    wind = load_wind(quick)
     if wind is None:
         return {}
     train, test = wind
@@ -141,7 +142,7 @@ def _trees(train: Series, test: Series) -> tuple[Array, float] | None:
 
 
 def _retraining(quick: bool) -> dict[str, Any]:
-    wind = _wind(quick)
+    wind = load_wind(quick)
     if wind is None:
         return {}
     train, test = wind
@@ -212,7 +213,7 @@ def _validation(model: KernelForecaster) -> float:
 
 
 def _study(quick: bool) -> dict[str, Any]:
-    wind = _wind(quick)
+    wind = load_wind(quick)
     if wind is None:
         return {}
     train, test = wind
@@ -238,7 +239,7 @@ def _study(quick: bool) -> dict[str, Any]:
 def _peers(quick: bool) -> dict[str, Any]:
     """Least squares on the same lags: what mlforecast and skforecast say from the same origins, and of gaps."""
     python = os.environ.get(PEERS)
-    wind = _wind(quick)
+    wind = load_wind(quick)
     if wind is None or not python or not Path(python).exists():
         print(f"\npeers: left out, ${PEERS} does not name a Python that has mlforecast and skforecast")
         return {}

@@ -27,7 +27,7 @@ from .koopman_systems import DECAY, PRINZ, lorenz, ornstein_uhlenbeck, prinz
 Array = np.ndarray[Any, Any]
 
 
-def run(quick: bool) -> None:
+def run(quick: bool, parts: tuple[str, ...] | None = None) -> None:
     torch.set_num_threads(1)
     described = machine.describe()
     print(machine.headline(described))
@@ -42,7 +42,8 @@ def run(quick: bool) -> None:
             ("peers", koopman_beside.measure),
             ("memory", _memory),
         ):
-            found[name] = part(quick)
+            if parts is None or name in parts:
+                found[name] = part(quick)
     report.write_json(report.FOLDER / "koopman.json", found)
 
 
