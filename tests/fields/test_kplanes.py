@@ -52,7 +52,7 @@ def rays_of(scene, **options):
 
 @pytest.fixture
 def moving(film):
-    model = fields.KPlanes(times=6, time_smoothness=1e-2, transients=1e-3, **SMALL)
+    model = fields.KPlanes(times=6, time_smoothness=1e-2, transients=3e-6, **SMALL)
     return model.fit(rays_of(film), steps=150)
 
 

@@ -117,6 +117,11 @@ class Kernel(ABC):
         """Whether k(x, c) are coordinates of an explicit feature map, one for each c, rather than inner products."""
         return any(child.explicit for child in self._children.values())
 
+    @property
+    def rough(self) -> bool:
+        """Whether k(x, c) has at most three derivatives at x = c, so that its spectrum falls slowly."""
+        return any(child.rough for _, child in self.children())
+
     def native(self) -> NativeForm | None:
         """How the compiled core reads this kernel; None if it does not know it.
 
