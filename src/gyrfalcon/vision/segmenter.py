@@ -186,6 +186,7 @@ class InstanceSegmenter(files.TaughtModel):
             own = [one for one in instances if one.label == label]
             model = self._masks.setdefault(label, self._new_masks())
             model.add(number, mask_rows(found, own, hidden, self.random_state, digest))
+        self._drop_digests()
         return number
 
     def forget(self, frame_id: int) -> None:
@@ -198,8 +199,8 @@ class InstanceSegmenter(files.TaughtModel):
         holders = [model for model in self._masks.values() if frame_id in model.frames]
         if frame_id not in self._frames and not holders:
             raise KeyError(f"frame_id: {frame_id!r} is not one of the frames that are kept")
-        self._frames.pop(frame_id, None)
-        self._digests.pop(frame_id, None)
+        for kept in (self._frames, self._digests, self._ranks):
+            kept.pop(frame_id, None)
         for model in holders:
             model.remove(frame_id)
 
@@ -296,6 +297,8 @@ class InstanceSegmenter(files.TaughtModel):
         self._features = Features(resolve(self.net))
         self._frames: dict[int, Frame] = {}
         self._digests: dict[int, int] = {}
+        self._ranks: dict[int, int] = {}
+        self._quotas: tuple[Quota, ...] = ()
         self._masks: dict[str, AdditiveClassifier] = {}
         self._next = 0
         self._model = None
@@ -333,10 +336,25 @@ class InstanceSegmenter(files.TaughtModel):
         """Keep a frame, and of all frames what the number of them leaves room for."""
         self._frames[number] = frame
         if len(self._frames) > MOST_FRAMES:
-            ranks = {key: candidate_keys(self.random_state, kept.digest, 1)[0] for key, kept in self._frames.items()}
-            del self._frames[max(ranks, key=lambda key: ranks[key])]
-        quotas = [Quota.kept(self._settings(module).total, len(self._frames)) for module in (0, 1)]
-        self._frames = {key: kept.pruned(*quotas) for key, kept in self._frames.items()}
+            dropped = max(self._frames, key=self._rank)
+            del self._frames[dropped]
+            del self._ranks[dropped]
+        quotas = tuple(Quota.kept(self._settings(module).total, len(self._frames)) for module in (0, 1))
+        grown = [number] if quotas == self._quotas else list(self._frames)
+        self._quotas = quotas
+        self._frames |= {key: self._frames[key].pruned(*quotas) for key in grown if key in self._frames}
+
+    def _rank(self, number: int) -> int:
+        """Frames with the largest ranks are dropped where there are too many."""
+        if number not in self._ranks:
+            self._ranks[number] = int(candidate_keys(self.random_state, self._frames[number].digest, 1)[0])
+        return self._ranks[number]
+
+    def _drop_digests(self) -> None:
+        """Remember the digests of those frames only of which something is kept."""
+        kept = set(self._frames).union(*(model.frames for model in self._masks.values()))
+        if len(self._digests) > 2 * len(kept):
+            self._digests = {number: digest for number, digest in self._digests.items() if number in kept}
 
     def _proposed(self, frame: Frame, proposer: Proposer, frames: int) -> Frame:
         """The frame with regions that the proposals gave instead of anchors."""
