@@ -19,7 +19,9 @@ MOST_GROWTH = 1.05  # of what is kept, from halfway on
 
 def measure(quick: bool) -> dict[str, Any]:
     count = FRAMES // 20 if quick else FRAMES
-    print(f"\n{count:,} frames of {SHAPE[0]} × {SHAPE[1]} pixels: MB that the model keeps, MB of the process at its peak")
+    print(
+        f"\n{count:,} frames of {SHAPE[0]} × {SHAPE[1]} pixels: MB that the model keeps, MB of the process at its peak"
+    )
     model = vision.InstanceSegmenter(_colors, n_centers=(100, 100, 50), n_batches=2)
     random, found = np.random.default_rng(0), {}
     begin = time.process_time()
