@@ -24,7 +24,7 @@ def measure(quick: bool, people: Pictures, net: Remembered) -> dict[str, Any]:
     print("\nPenn-Fudan, AP50 and AP70 of boxes and masks, CPU seconds of train() beyond the features")
     found = {}
     for count in _counts(quick):
-        rows = [_trial(people, net, count, "parallel", seed) for seed in (range(1) if quick else range(3))]
+        rows = [trial(people, net, count, "parallel", seed) for seed in (range(1) if quick else range(3))]
         mean, fixed, sam = (np.mean([row[name] for row in rows], axis=0) for name in ("ap", "fixed", "sam"))
         seconds = float(np.mean([row["train"] for row in rows]))
         met = mean[2] >= ASKED[count][0] and mean[3] >= ASKED[count][1] and (count > 20 or seconds <= SECONDS)
@@ -40,7 +40,7 @@ def measure_serial(quick: bool, people: Pictures, net: Remembered) -> dict[str, 
     print("\nPenn-Fudan, detection that learns from the trained proposals, as above")
     found = {}
     for count in _counts(quick):
-        rows = [_trial(people, net, count, "serial", seed) for seed in (range(1) if quick else range(3))]
+        rows = [trial(people, net, count, "serial", seed) for seed in (range(1) if quick else range(3))]
         seconds = float(np.mean([row["train"] for row in rows]))
         print(
             f"{count:4} pictures: {_show(np.mean([row['ap'] for row in rows], axis=0))} | {seconds:5.1f} s", flush=True
@@ -62,7 +62,7 @@ def split(people: Pictures, count: int, seed: int) -> tuple[Array, Array]:
     return np.random.default_rng(seed).permutation(order[:-TEST])[:count], order[-TEST:]
 
 
-def _trial(people: Pictures, net: Remembered, count: int, protocol: str, seed: int) -> dict[str, Any]:
+def trial(people: Pictures, net: Remembered, count: int, protocol: str, seed: int) -> dict[str, Any]:
     train, test = split(people, count, seed)
     model = vision.InstanceSegmenter(net, random_state=seed, protocol=protocol)
     for index in train:
