@@ -6,10 +6,10 @@ from typing import Any
 
 from gyrfalcon import vision
 
-from . import machine, report, vision_growth, vision_heads, vision_instances, vision_pixels, vision_video
+from . import machine, report, vision_growth, vision_heads, vision_instances, vision_memory, vision_pixels, vision_video
 from .vision_data import SIZE, Remembered, pedestrians, why_absent
 
-PARTS = ("pixels", "instances", "growth", "video", "heads")
+PARTS = ("pixels", "instances", "serial", "growth", "video", "heads", "memory")
 
 
 def run(quick: bool, part: str = "all") -> None:
@@ -26,10 +26,14 @@ def run(quick: bool, part: str = "all") -> None:
                 found |= vision_pixels.measure(quick, people, net)
             case "instances":
                 found |= vision_instances.measure(quick, people, net)
+            case "serial":
+                found |= vision_instances.measure_serial(quick, people, net)
             case "growth":
                 found |= vision_growth.measure(quick, people, net)
             case "video":
                 found |= vision_video.measure(quick, people)
+            case "memory":
+                found |= vision_memory.measure(quick)
             case "heads":
                 found |= vision_heads.measure(quick, people, net)
         report.write_json(report.FOLDER / f"vision_{part}.json", found)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import safetensors.torch
 from PIL import Image
+from torch import Tensor
 
 from gyrfalcon import vision
-from gyrfalcon.vision.extractors import EncodedMaps
+from gyrfalcon.vision.extractors import EncodedMaps, TinyViT
 
 Array = np.ndarray[Any, Any]
 SIZE = 512
@@ -83,16 +85,33 @@ def video(
 
 
 class Remembered:
-    """An extractor that keeps what it made, in half precision, so that trials do not wait for it."""
+    """An extractor that keeps what it made, in half precision, so that trials do not wait for it.
 
-    def __init__(self, net: Callable[[Array], Any]):
+    In the folder that $GYRFALCON_FEATURES names, if it names one, so that the next run does not wait either.
+    """
+
+    def __init__(self, net: TinyViT):
         self.net, self.name = net, "remembered"
-        self.kept: dict[bytes, EncodedMaps] = {}
+        self.kept: dict[str, dict[str, Tensor]] = {}
 
     def __call__(self, image: Array) -> EncodedMaps:
-        key = image.tobytes()
+        key = f"{self.net.size}-{hashlib.sha256(image.tobytes()).hexdigest()}"
         if key not in self.kept:
-            made = self.net(image)
-            self.kept[key] = EncodedMaps({stride: maps.half() for stride, maps in made.items()}, made.embedding.half())
-        kept = self.kept[key]
-        return EncodedMaps({stride: maps.float() for stride, maps in kept.items()}, kept.embedding.float())
+            self.kept[key] = self._read(key) or self._made(key, image)
+        kept = {name: tensor.float() for name, tensor in self.kept[key].items()}
+        embedding = kept.pop("embedding")
+        return EncodedMaps({int(stride): maps for stride, maps in kept.items()}, embedding)
+
+    def _read(self, key: str) -> dict[str, Tensor] | None:
+        folder = os.environ.get("GYRFALCON_FEATURES")
+        file = Path(folder or "", f"{key}.safetensors")
+        return safetensors.torch.load_file(file) if folder and file.is_file() else None
+
+    def _made(self, key: str, image: Array) -> dict[str, Tensor]:
+        maps = self.net(image)
+        made = {str(stride): tensor.half() for stride, tensor in maps.items()} | {"embedding": maps.embedding.half()}
+        made = {name: tensor.clone().contiguous() for name, tensor in made.items()}
+        if folder := os.environ.get("GYRFALCON_FEATURES"):
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            safetensors.torch.save_file(made, Path(folder, f"{key}.safetensors"))
+        return made

@@ -247,14 +247,17 @@ def test_the_minibootstrap_is_algorithm_1():
 def test_memory_is_bounded(monkeypatch):
     monkeypatch.setattr("gyrfalcon.vision.segmenter.MOST_FRAMES", 12)
     monkeypatch.setattr("gyrfalcon.vision.segmenter.BATCH_SIZE", 60)
+    monkeypatch.setattr("gyrfalcon.vision.additive.HISTORY", 4)
     forward, backward = teacher(), teacher()
-    frames = [picture(seed) for seed in range(30)]
+    frames = [picture(seed) for seed in range(40)]
     for model, order in ((forward, frames), (backward, frames[::-1])):
         for image, masks in order:
             model.observe(image, masks)
     for model in (forward, backward):
         assert len(model._frames) == 12
         assert sum(len(frame.regions.keys) for frame in model._frames.values()) < 12 * 60
+        assert len(model._digests) <= 2 * (12 + 4)
+        assert model._ranks.keys() <= model._frames.keys()
     kept = [{frame.digest for frame in model._frames.values()} for model in (forward, backward)]
     assert kept[0] == kept[1]
     assert MOST_FRAMES == 2000

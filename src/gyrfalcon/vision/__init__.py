@@ -4,10 +4,11 @@ from .boxes import box_iou, mask_iou, non_maximum_suppression
 from .clips import VideoWriter, draw, read_frames
 from .coco import decode_mask, encode_mask, number_masks, read_coco, read_numbered, write_coco
 from .extractors import Extractor, WeightsError, available, extractor
+from .finding import Found
 from .metrics import AveragePrecision, average_precision
 from .pixels import PixelClassifier
 from .scenes import scene
-from .segmenter import Found, InstanceSegmenter
+from .segmenter import InstanceSegmenter
 from .teaching import serve
 
 __all__ = [

@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 
 from .extractors.protocol import LARGEST_SIDE, check_image
-from .segmenter import Found
+from .finding import Found
 
 Array = np.ndarray[Any, Any]
 

@@ -14,7 +14,7 @@ from gyrfalcon.persistence import write_whole
 
 from .boxes import areas, box_of
 from .clips import LARGEST_PICTURE
-from .segmenter import Found
+from .finding import Found
 
 Array = np.ndarray[Any, Any]
 LONGEST_NUMBER = 60  # bits

@@ -10,7 +10,7 @@ import numpy as np
 
 from .annotations import read_instances
 from .boxes import box_iou, mask_iou
-from .segmenter import Found
+from .finding import Found
 
 Array = np.ndarray[Any, Any]
 

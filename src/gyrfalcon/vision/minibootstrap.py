@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from scipy.linalg import blas
 
 from gyrfalcon.kernels import Gaussian
@@ -61,7 +62,8 @@ class Whitened:
         self.kernel = Gaussian(settings.length_scale)
         self.centers = X[centers]
         K = KernelMatrix(self.kernel, X, self.centers)
-        self.whitening = Whitening.of(K)
+        entries = torch.float32 if X.dtype == np.float32 else torch.float64  # as of predictions
+        self.whitening = Whitening.of(K, entries)
         self.inverse_gram = self.whitening.inverse_gram()
         self._first: tuple[Array, Moments] | None = None
         self.Z = self.whitening.features(np.ascontiguousarray(K.to_dense(), dtype=np.float64))

@@ -74,8 +74,8 @@ class PixelClassifier(files.TaughtModel):
     def __init__(
         self,
         net: Any = "tiny-vit",
-        n_centers: int = 500,
-        length_scale: float = 12.0,
+        n_centers: int = 750,
+        length_scale: float = 8.0,
         penalty: float = 1e-6,
         cells_per_image: int = 2000,
         random_state: int = 0,

@@ -3,77 +3,36 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
-from gyrfalcon.matrix.predictor import Predictor
 from gyrfalcon.persistence import State
 
-from . import boxes, files, segmenter_files
+from . import files, segmenter_files
 from .additive import AdditiveClassifier
 from .annotations import Instance, digest_of, read_instances
 from .detection import Detector, train_detector
 from .extractors import SamDecoder, check_image, sam_decoder
 from .features import FeatureMap, Features
+from .finding import Found, Model, find
 from .frames import Frame, Quota, locations_of, regions_of
 from .keys import candidate_keys, frame_digest
-from .masks import mask_rows, predict_masks
+from .masks import mask_rows
 from .minibootstrap import Settings
 from .networks import resolve
 from .pixels import check_count, check_positive
 from .proposals import Proposer, train_proposals
-from .refinement import refined_masks
-from .regions import BINS, region_features
+from .regions import BINS
 
 Array = np.ndarray[Any, Any]
 
 BATCH_SIZE = 2000
 MOST_LOCATION_BATCHES = 2  # which a few frames fill: each has no more than some hundred locations
-SUPPRESSION = 0.3
-BETWEEN_CLASSES = 0.5  # instances of different classes that overlap more are one, of the class that scores higher
-PASSES = 2  # of refinement; the second looks at the boxes of the first
-MOST_FOUND = 100  # instances in a frame
 MOST_FRAMES = 2000  # of which candidates are kept: a uniform sample if there were more
 PROTOCOLS = ("parallel", "serial")
-
-
-@dataclass(frozen=True)
-class Found:
-    """An instance that was found in a frame.
-
-    Attributes
-    ----------
-    label : str
-    score : float
-        From 0 to 1.
-    box : array of shape (4,)
-        Left, top, right and bottom in pixels.
-    mask : array of bool of shape (height, width)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gyrfalcon.vision import Found
-    >>> Found("mug", 0.9, np.array([0, 0, 2, 1]), np.ones((1, 2), dtype=bool)).label
-    'mug'
-    """
-
-    label: str
-    score: float
-    box: Array
-    mask: Array
-
-
-@dataclass
-class _Model:
-    """What `train` makes, replaced as a whole, so that `predict` in another thread sees the old one or the new one."""
-
-    proposer: Proposer
-    detectors: dict[str, Detector]
-    masks: dict[str, Predictor]
 
 
 class InstanceSegmenter(files.TaughtModel):
@@ -128,7 +87,7 @@ class InstanceSegmenter(files.TaughtModel):
     ('brick', True)
     """
 
-    _model: _Model | None
+    _model: Model | None
     _teachable = True
     _free = ("refine",)
 
@@ -186,6 +145,7 @@ class InstanceSegmenter(files.TaughtModel):
             own = [one for one in instances if one.label == label]
             model = self._masks.setdefault(label, self._new_masks())
             model.add(number, mask_rows(found, own, hidden, self.random_state, digest))
+        self._drop_digests()
         return number
 
     def forget(self, frame_id: int) -> None:
@@ -198,8 +158,8 @@ class InstanceSegmenter(files.TaughtModel):
         holders = [model for model in self._masks.values() if frame_id in model.frames]
         if frame_id not in self._frames and not holders:
             raise KeyError(f"frame_id: {frame_id!r} is not one of the frames that are kept")
-        self._frames.pop(frame_id, None)
-        self._digests.pop(frame_id, None)
+        for kept in (self._frames, self._digests, self._ranks):
+            kept.pop(frame_id, None)
         for model in holders:
             model.remove(frame_id)
 
@@ -224,7 +184,7 @@ class InstanceSegmenter(files.TaughtModel):
         if self.protocol == "serial":
             frames = [self._proposed(frame, proposer, len(frames)) for frame in frames]
         detectors = {label: train_detector(frames, label, self._settings(1)) for label in self.classes_}
-        self._model = _Model(
+        self._model = Model(
             proposer,
             {label: detector for label, detector in detectors.items() if detector is not None},
             {label: model.solve() for label, model in self._masks.items() if model.count},
@@ -245,25 +205,7 @@ class InstanceSegmenter(files.TaughtModel):
         model = getattr(self, "_model", None)
         if model is None:
             raise NotFittedError("this InstanceSegmenter is not trained yet: call observe and train")
-        return self._find(self._features(frame), model, min_score)
-
-    def _find(self, found: FeatureMap, model: _Model, min_score: float) -> list[Found]:
-        proposed, _ = model.proposer(found)
-        first = region_features(found, proposed)
-        results: list[Found] = []
-        for label, detector in model.detectors.items():
-            regions, scores = _refined(detector, found, proposed, first)
-            likely = np.flatnonzero(scores >= min_score)
-            kept = likely[boxes.non_maximum_suppression(regions[likely], scores[likely], SUPPRESSION)[:MOST_FOUND]]
-            masks = predict_masks(model.masks.get(label), found, regions[kept])
-            pairs = list(zip(regions[kept], masks, strict=True))
-            if self.refine is not None and len(kept):
-                pairs = refined_masks(self._sam(), found, regions[kept], masks)
-            results += [
-                Found(label, float(np.clip(scores[place], 0, 1)), box, mask)
-                for place, (box, mask) in zip(kept, pairs, strict=True)
-            ]
-        return _one_class_each(results)[:MOST_FOUND]
+        return find(model, self._features(frame), min_score, None if self.refine is None else self._sam())
 
     def _sam(self) -> SamDecoder:
         """The decoder, read when it is first needed."""
@@ -296,6 +238,8 @@ class InstanceSegmenter(files.TaughtModel):
         self._features = Features(resolve(self.net))
         self._frames: dict[int, Frame] = {}
         self._digests: dict[int, int] = {}
+        self._ranks: dict[int, int] = {}
+        self._quotas: tuple[Quota, ...] = ()
         self._masks: dict[str, AdditiveClassifier] = {}
         self._next = 0
         self._model = None
@@ -333,10 +277,25 @@ class InstanceSegmenter(files.TaughtModel):
         """Keep a frame, and of all frames what the number of them leaves room for."""
         self._frames[number] = frame
         if len(self._frames) > MOST_FRAMES:
-            ranks = {key: candidate_keys(self.random_state, kept.digest, 1)[0] for key, kept in self._frames.items()}
-            del self._frames[max(ranks, key=lambda key: ranks[key])]
-        quotas = [Quota.kept(self._settings(module).total, len(self._frames)) for module in (0, 1)]
-        self._frames = {key: kept.pruned(*quotas) for key, kept in self._frames.items()}
+            dropped = max(self._frames, key=self._rank)
+            del self._frames[dropped]
+            del self._ranks[dropped]
+        quotas = tuple(Quota.kept(self._settings(module).total, len(self._frames)) for module in (0, 1))
+        grown = [number] if quotas == self._quotas else list(self._frames)
+        self._quotas = quotas
+        self._frames |= {key: self._frames[key].pruned(*quotas) for key in grown if key in self._frames}
+
+    def _rank(self, number: int) -> int:
+        """Frames with the largest ranks are dropped where there are too many."""
+        if number not in self._ranks:
+            self._ranks[number] = int(candidate_keys(self.random_state, self._frames[number].digest, 1)[0])
+        return self._ranks[number]
+
+    def _drop_digests(self) -> None:
+        """Remember the digests of those frames only of which something is kept."""
+        kept = set(self._frames).union(*(model.frames for model in self._masks.values()))
+        if len(self._digests) > 2 * len(kept):
+            self._digests = {number: digest for number, digest in self._digests.items() if number in kept}
 
     def _proposed(self, frame: Frame, proposer: Proposer, frames: int) -> Frame:
         """The frame with regions that the proposals gave instead of anchors."""
@@ -408,7 +367,7 @@ class InstanceSegmenter(files.TaughtModel):
         self._features = files.unpack_features(self._features, arrays)
         scales = self.length_scales
         width = files.array(arrays, "proposer.centers", (None, None)).shape[1]
-        self._model = _Model(segmenter_files.unpack_proposer(arrays, scales[0], width), {}, {})
+        self._model = Model(segmenter_files.unpack_proposer(arrays, scales[0], width), {}, {})
         for place, label in enumerate(self.classes_):
             if values["detectors"][place]:
                 name = f"detectors.{place}"
@@ -426,26 +385,6 @@ class InstanceSegmenter(files.TaughtModel):
         for label, facts in values["sums"].items():
             self._masks[label] = self._new_masks()
             files.unpack_additive(self._masks[label], facts, arrays, f"sums.{self.classes_.index(label)}")
-
-
-def _refined(detector: Detector, found: FeatureMap, regions: Array, X: Array) -> tuple[Array, Array]:
-    """Regions moved to where a detector wants them, several times over, and the scores of where they were last."""
-    for turn in range(PASSES):
-        X = region_features(found, regions) if turn else X
-        found_scores, codes = detector(X)
-        scores = (1 + found_scores) / 2
-        moved = boxes.clip(boxes.decode(regions, codes), found.shape)
-        whole = (moved[:, 2:] - moved[:, :2] >= 1).all(1)
-        regions, scores = moved[whole], scores[whole]
-    return regions, scores
-
-
-def _one_class_each(found: list[Found]) -> list[Found]:
-    """What was found, best first, without what another class has found with a higher score."""
-    if not found:
-        return []
-    regions, scores = np.stack([one.box for one in found]), np.array([one.score for one in found])
-    return [found[place] for place in boxes.non_maximum_suppression(regions, scores, BETWEEN_CLASSES)]
 
 
 def _check_ignore(ignore: Any, shape: tuple[int, int]) -> Array | None:

@@ -157,7 +157,10 @@ def test_updates_are_made_when_asked_for(tmp_path):
 def test_a_class_that_could_not_be_added_teaches_nothing(tmp_path):
     """Marks of it may wait already when the teacher refuses it."""
 
+    received = threading.Event()
+
     def refuse(name):
+        received.wait(30)
         raise ValueError("no more classes")
 
     picture, masks = scene(0)
@@ -165,6 +168,8 @@ def test_a_class_that_could_not_be_added_teaches_nothing(tmp_path):
         opened.teacher.add_class = refuse
         opened.tell("add_class", name="ball")
         opened.tell("observe", png(picture), encode_mask(masks["ball"]), marks=[{"label": "ball", "mask": 1}])
+        opened.ask("look", "found", png(picture), id=1)  # messages are received in order
+        received.set()
         said = [opened.hear("error").fields["message"] for _ in range(2)]
         assert "no more classes" in said[0]
         assert "there are no classes ['ball']" in said[1]

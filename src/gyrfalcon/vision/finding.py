@@ -1,0 +1,102 @@
+"""What a trained model finds in a frame: regions, refined and without doubles, and their masks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gyrfalcon.matrix.predictor import Predictor
+
+from . import boxes
+from .detection import Detector
+from .extractors import SamDecoder
+from .features import FeatureMap
+from .masks import predict_masks
+from .proposals import Proposer
+from .refinement import refined_masks
+from .regions import region_features
+
+Array = np.ndarray[Any, Any]
+
+SUPPRESSION = 0.3
+BETWEEN_CLASSES = 0.5  # instances of different classes that overlap more are one, of the class that scores higher
+PASSES = 2  # of refinement; the second looks at the boxes of the first
+MOST_FOUND = 100  # instances in a frame
+
+
+@dataclass(frozen=True)
+class Found:
+    """An instance that was found in a frame.
+
+    Attributes
+    ----------
+    label : str
+    score : float
+        From 0 to 1.
+    box : array of shape (4,)
+        Left, top, right and bottom in pixels.
+    mask : array of bool of shape (height, width)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gyrfalcon.vision import Found
+    >>> Found("mug", 0.9, np.array([0, 0, 2, 1]), np.ones((1, 2), dtype=bool)).label
+    'mug'
+    """
+
+    label: str
+    score: float
+    box: Array
+    mask: Array
+
+
+@dataclass
+class Model:
+    """What `train` makes, replaced as a whole, so that `predict` in another thread sees the old one or the new one."""
+
+    proposer: Proposer
+    detectors: dict[str, Detector]
+    masks: dict[str, Predictor]
+
+
+def find(model: Model, found: FeatureMap, min_score: float, decoder: SamDecoder | None = None) -> list[Found]:
+    """The instances in a frame, best first; their masks and boxes refined if there is a decoder."""
+    proposed, _ = model.proposer(found)
+    first = region_features(found, proposed)
+    results: list[Found] = []
+    for label, detector in model.detectors.items():
+        regions, scores = _refined(detector, found, proposed, first)
+        likely = np.flatnonzero(scores >= min_score)
+        kept = likely[boxes.non_maximum_suppression(regions[likely], scores[likely], SUPPRESSION)[:MOST_FOUND]]
+        masks = predict_masks(model.masks.get(label), found, regions[kept])
+        pairs = list(zip(regions[kept], masks, strict=True))
+        if decoder is not None and len(kept):
+            pairs = refined_masks(decoder, found, regions[kept], masks)
+        results += [
+            Found(label, float(np.clip(scores[place], 0, 1)), box, mask)
+            for place, (box, mask) in zip(kept, pairs, strict=True)
+        ]
+    return _one_class_each(results)[:MOST_FOUND]
+
+
+def _refined(detector: Detector, found: FeatureMap, regions: Array, X: Array) -> tuple[Array, Array]:
+    """Regions moved to where a detector wants them, several times over, and the scores of where they were last."""
+    for turn in range(PASSES):
+        X = region_features(found, regions) if turn else X
+        found_scores, codes = detector(X)
+        scores = (1 + found_scores) / 2
+        moved = boxes.clip(boxes.decode(regions, codes), found.shape)
+        whole = (moved[:, 2:] - moved[:, :2] >= 1).all(1)
+        regions, scores = moved[whole], scores[whole]
+    return regions, scores
+
+
+def _one_class_each(found: list[Found]) -> list[Found]:
+    """What was found, best first, without what another class has found with a higher score."""
+    if not found:
+        return []
+    regions, scores = np.stack([one.box for one in found]), np.array([one.score for one in found])
+    return [found[place] for place in boxes.non_maximum_suppression(regions, scores, BETWEEN_CLASSES)]
