@@ -105,7 +105,7 @@ def main() -> None:
         case "dask":
             dask_cluster.run(arguments.rows)
         case "fields":
-            fields.run(arguments.quick)
+            fields.run(arguments.quick, arguments.part, arguments.seconds)
         case "features":
             feature_learning.run(arguments.quick)
         case "solvers":
@@ -216,7 +216,11 @@ def _parser() -> argparse.ArgumentParser:
         "vision", parents=[quick], help=f"instances, pixels and a video, beside heads trained by gradients; {data}"
     )
     seeing.add_argument("part", nargs="?", choices=[*vision.PARTS, "all"], default="all", help="(default: %(default)s)")
-    commands.add_parser("fields", parents=[quick], help=f"radiance fields: quality, rays a second, ablations; {data}")
+    scenes = commands.add_parser(
+        "fields", parents=[quick], help=f"radiance fields: quality, rays a second, ablations; {data}"
+    )
+    scenes.add_argument("part", nargs="?", choices=[*fields.PARTS, "all"], default="all", help="(default: %(default)s)")
+    scenes.add_argument("--seconds", type=float, help="begin nothing after so much processor time; call again to go on")
     commands.add_parser("features", parents=[quick], help="length scales and input maps learned among noise")
     trips = argparse.ArgumentParser(add_help=False)
     trips.add_argument(

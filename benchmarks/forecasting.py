@@ -34,7 +34,7 @@ MODES = ("static", "online", "incremental", "online-90D")
 LEVEL = 90.0
 
 
-def run(quick: bool) -> None:
+def run(quick: bool, parts: tuple[str, ...] | None = None) -> None:
     torch.set_num_threads(1)
     described = machine.describe()
     print(machine.headline(described))
@@ -43,11 +43,13 @@ def run(quick: bool) -> None:
         for name, part in (
             ("errors", _errors),
             ("retraining", _retraining),
+            ("windows", _windows),
             ("ireland", _ireland),
             ("study", _study),
             ("peers", _peers),
         ):
-            found[name] = part(quick)
+            if parts is None or name in parts:
+                found[name] = part(quick)
     report.write_json(report.FOLDER / "forecasting.json", found)
 
 
@@ -55,7 +57,7 @@ def _verdict(met: bool) -> str:
     return "met" if met else "MISSED"
 
 
-def _wind(quick: bool) -> tuple[Series, Series] | None:
+def load_wind(quick: bool) -> tuple[Series, Series] | None:
     """2015 to 2017 to learn from, and 2018 to 2020 to test."""
     data = load_frames("wind_era5")
     if data is None:
@@ -77,7 +79,7 @@ def _row(name: str, errors: Array, seconds: float | None) -> None:
 
 
 def _errors(quick: bool) -> dict[str, Any]:
-    wind = _wind(quick)
+    wind = load_wind(quick)
     if wind is None:
         return {}
     train, test = wind
@@ -140,7 +142,7 @@ def _trees(train: Series, test: Series) -> tuple[Array, float] | None:
 
 
 def _retraining(quick: bool) -> dict[str, Any]:
-    wind = _wind(quick)
+    wind = load_wind(quick)
     if wind is None:
         return {}
     train, test = wind
@@ -158,6 +160,20 @@ def _retraining(quick: bool) -> dict[str, Any]:
     ordered = errors["incremental"] <= errors["online"] <= errors["static"] <= errors["online-90D"]
     print(f"  incremental ≤ on-line ≤ static ≤ three months | {_verdict(ordered)}")
     return found
+
+
+def _windows(quick: bool) -> dict[str, Any]:
+    """Intervals of models of the last three months."""
+    wind = load_wind(quick)
+    if wind is None:
+        return {}
+    train, test = wind
+    model = KernelForecaster(HORIZONS, 24, n_centers=400, random_state=0).fit(train)
+    coverage = model.backtest(test, retrain="online-90D", every="28D", level=LEVEL).coverage(LEVEL)
+    print(f"\nIntervals of models of the last 90 days, 400 centers: {LEVEL:g} % intervals cover "
+          f"{' '.join(f'{share:.3f}' for share in coverage)} (asked .87 to .93) | "
+          f"{_verdict(bool((abs(coverage - 0.9) <= 0.03).all()))}")  # fmt: skip
+    return {"coverage": coverage.tolist()}
 
 
 # Stations.
@@ -197,7 +213,7 @@ def _validation(model: KernelForecaster) -> float:
 
 
 def _study(quick: bool) -> dict[str, Any]:
-    wind = _wind(quick)
+    wind = load_wind(quick)
     if wind is None:
         return {}
     train, test = wind
@@ -223,7 +239,7 @@ def _study(quick: bool) -> dict[str, Any]:
 def _peers(quick: bool) -> dict[str, Any]:
     """Least squares on the same lags: what mlforecast and skforecast say from the same origins, and of gaps."""
     python = os.environ.get(PEERS)
-    wind = _wind(quick)
+    wind = load_wind(quick)
     if wind is None or not python or not Path(python).exists():
         print(f"\npeers: left out, ${PEERS} does not name a Python that has mlforecast and skforecast")
         return {}

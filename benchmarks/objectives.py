@@ -82,8 +82,8 @@ class Row:
     penalties: list[float]
 
 
-def run(quick: bool) -> None:
-    settings = QUICK if quick else FULL
+def run(quick: bool, settings: Settings | None = None) -> None:
+    settings = settings or (QUICK if quick else FULL)
     described = machine.describe()
     print(machine.headline(described), legend(settings), sep="\n")
     skipped = {name: missing for name in settings.sets if (missing := datasets.why_absent(name))}

@@ -56,7 +56,7 @@ def run(quick: bool) -> None:
     for dtype in DTYPES:
         for intercept in (False, True):
             name = f"{dtype}, {'with' if intercept else 'without'} an intercept"
-            content["iterations"][name] = _compare_iterations(name, dtype, intercept, settings)
+            content["iterations"][name] = compare_iterations(name, dtype, intercept, settings)
     report.write_json(report.FOLDER / "regressor.json", {"machine": described, **content})
     print(f"Written: {report.FOLDER / 'regressor.json'}")
 
@@ -132,7 +132,7 @@ def _once(who: str, dtype: str, settings: Settings) -> dict[str, Any]:
     return {"seconds": seconds, "extra_bytes": grown, "rmse": error, "message": message}
 
 
-def _compare_iterations(name: str, dtype: str, intercept: bool, settings: Settings) -> dict[str, Any]:
+def compare_iterations(name: str, dtype: str, intercept: bool, settings: Settings) -> dict[str, Any]:
     found, parts = in_fresh_process(_race_iterations, dtype, intercept, settings)
     bare = ITERATIONS * found["gram_mv"] + parts["factor"] + parts["right_side"]
     ratio = found["falkon"] / bare

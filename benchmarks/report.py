@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -23,3 +23,11 @@ def write_product(path: Path, machine: dict[str, Any], rows: Sequence[Row], gram
 def write_json(path: Path, content: Any) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def kept(path: Path, measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """What a file holds, or else what `measure` finds, which is then kept there."""
+    if not path.exists():
+        write_json(path, measure())
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found

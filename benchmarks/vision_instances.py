@@ -25,7 +25,7 @@ def measure(quick: bool, people: Pictures, net: Remembered) -> dict[str, Any]:
     seeds, found = (range(1) if quick else range(3)), {}
     for count in (20,) if quick else (20, 120):
         for protocol in ("parallel", "serial"):
-            rows = [_trial(people, net, count, protocol, seed) for seed in seeds]
+            rows = [trial(people, net, count, protocol, seed) for seed in seeds]
             mean = np.mean([row["ap"] for row in rows], axis=0)
             seconds = float(np.mean([row["train"] for row in rows]))
             words = _show(mean)
@@ -50,7 +50,7 @@ def split(people: Pictures, count: int, seed: int) -> tuple[Array, Array]:
     return np.random.default_rng(seed).permutation(order[:-TEST])[:count], order[-TEST:]
 
 
-def _trial(people: Pictures, net: Remembered, count: int, protocol: str, seed: int) -> dict[str, Any]:
+def trial(people: Pictures, net: Remembered, count: int, protocol: str, seed: int) -> dict[str, Any]:
     train, test = split(people, count, seed)
     model = vision.InstanceSegmenter(net, random_state=seed, protocol=protocol)
     for index in train:

@@ -32,6 +32,10 @@ FIGURES: dict[str, tuple[str, Callable[[dict[str, Any]], float]]] = {
     "times faster than scikit-learn": ("regressor", lambda found: found["fit"]["float64"]["speed"]),
     "twenty million rows from a file, in s": ("stream", _longest_stream),
     "excess error of float32": ("precision", lambda found: found["default"] - 1),
+    "share of regression tables no worse than boosting": (
+        "tabular",
+        lambda found: sum(row["better"] for row in found["rows"]) / len(found["rows"]),
+    ),
     "MNIST, 10,000 centers, % right": (
         "mnist",
         lambda found: max(row["accuracy"] for row in found["rows"] if row["m"] == 10000),
@@ -53,9 +57,7 @@ def page(history: dict[str, dict[str, Any]]) -> str:
     titles = ["measured", "machine", *FIGURES]
     lines = [f"| release | {' | '.join(titles)} |", "| --- | --- | --- |" + " ---: |" * len(FIGURES)]
     for release, row in history.items():
-        cells = [
-            format(row[title], ".4g") if isinstance(row[title], float) else row.get(title, "–") for title in titles
-        ]
+        cells = [format(value, ".4g") if isinstance(value := row.get(title, "–"), float) else value for title in titles]
         lines.append(f"| {release} | {' | '.join(cells)} |")
     return HEAD + "\n" + "\n".join(lines) + "\n"
 

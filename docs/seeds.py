@@ -1,48 +1,207 @@
-"""Write seeds.md, the published numbers beside ours, from results/seeds.json: `python docs/seeds.py [--collect]`.
+"""Write seeds.md, the published numbers beside ours, from results/seeds/*.json: `python docs/seeds.py [--collect]`.
 
-With `--collect`, the results of `python -m benchmarks seeds` are first copied from report/ to docs/results/.
+With `--collect`, the results of `python -m benchmarks seeds` are first copied from report/ to docs/results/. Pictures
+are drawn from the same files.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import shutil
+import re
 from pathlib import Path
 from typing import Any
 
 DOCS = Path(__file__).parent
-RESULTS = DOCS / "results" / "seeds.json"
-HEAD = """# Published numbers, and ours
+RESULTS = DOCS / "results" / "seeds"
+PICTURES = DOCS / "_static"
+DIGITS = 6
+COMMAND = "python -m benchmarks seeds"
+HEAD = f"""# Published numbers, and ours
 
-Gyrfalcon implements two theses and three papers. This page puts the numbers that they publish, and that one machine
-can check, beside what `python -m benchmarks seeds` measured. "As published" means that the two differ by no more than
-the error of the published number, or by the margin that the row's unit allows. Where the data are not to be had, or
-where the machine and not the method would be compared, the verdict is "not comparable".
+Gyrfalcon implements two theses and several papers. This page puts the numbers that they publish, and that one machine
+can check, beside what `{COMMAND}` measured. Each part can be run alone (`--only`), and the command goes on where it was
+cut.
+
+| verdict | meaning |
+| --- | --- |
+| as published | the two differ by no more than the error of the published number, or the margin of its unit |
+| better, worse | they differ by more |
+| same shape, other shape | data or sizes are others; the effect has the same direction, or not |
+| not comparable | the data are not to be had, the seed has no number, or machines would be compared, not methods |
+
+Times are seconds of processor time of the fits behind a row, or, with a star, of the whole part.
 """
+TITLES = {
+    "eigenpro": "EigenPro 3: accuracy by the number of centers",
+    "sgd": "Stochastic gradients on adult",
+    "rare_classes": "A rare class among many",
+    "simplex": "Simplex codes under margin conditions",
+    "objectives": "Criteria of tuning",
+    "koopman": "Koopman operators by sketching",
+    "falkon_rate": "Falkon's million rows, by rate",
+    "wind": "Wind",
+    "segmentation": "On-line segmentation",
+    "fields": "K-planes",
+    "absent": "Numbers whose data are not to be had",
+}
+# What was found where ours is worse or has another shape.
+WHY: dict[str, str] = {}
+BEGIN, END = "<!-- ablations, by docs/seeds.py -->", "<!-- end -->"
 
 
-def page(found: dict[str, Any]) -> str:
-    sections = [HEAD]
-    for part in found.values():
-        lines = ["| | published | ours | | data | verdict |", "| --- | ---: | ---: | --- | --- | --- |"]
-        for row in part["rows"]:
-            published, ours = ("–" if row[key] is None else f"{row[key]:.4g}" for key in ("published", "ours"))
-            cells = (row["what"], published, ours, row["unit"], row["data"], row["verdict"])
-            lines.append(f"| {' | '.join(cells)} |")
-        notes = dict.fromkeys(row["note"] for row in part["rows"] if row["note"])
-        words = "".join(f"\n\n{note[0].upper()}{note[1:]}." for note in notes)
-        title, table = part["rows"][0]["source"], "\n".join(lines)
-        sections.append(f"## {title}\n\n{table}{words}\n\nThis part took {part['seconds']:.0f} s.\n")
-    return "\n".join(sections)
+def load() -> dict[str, dict[str, Any]]:
+    paths = {name: RESULTS / f"{name}.json" for name in TITLES}
+    return {name: json.loads(path.read_text("utf-8")) for name, path in paths.items() if path.exists()}
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.4g}"
+
+
+def _time(row: dict[str, Any], part: dict[str, Any]) -> str:
+    if row["ours"] is None:
+        return "–"
+    return f"{part['seconds']:.0f} s*" if row["seconds"] is None else f"{row['seconds']:.3g} s"
+
+
+def section(name: str, part: dict[str, Any]) -> str:
+    """Title, picture if there is one, table, and notes."""
+    lines = ["| | published | ours | | data | time | verdict |", "| --- | ---: | ---: | --- | --- | ---: | --- |"]
+    for row in part["rows"]:
+        words = row["what"] if len({one["source"] for one in part["rows"]}) == 1 else f"{row['source']}: {row['what']}"
+        cells = (words, _number(row["published"]), _number(row["ours"]), row["unit"], row["data"], _time(row, part))
+        lines.append(f"| {' | '.join(cells)} | {row['verdict']} |")
+    sources = list(dict.fromkeys(row["source"] for row in part["rows"]))
+    machine = part["machine"]
+    where = f"{machine['cpu']}, {machine['instruction_set']}, threads: {machine['threads']}, {machine['date'][:10]}"
+    pieces = [f"## {TITLES[name]}", "\n".join(lines)]
+    if (PICTURES / f"seeds_{name}.svg").exists():
+        pieces.insert(1, f"![{TITLES[name]}: published and ours](_static/seeds_{name}.svg)")
+    if len(sources) == 1:
+        pieces.insert(1, f"{sources[0]}.")
+    pieces += [_sentence(note) for note in dict.fromkeys(row["note"] for row in part["rows"] if row["note"])]
+    pieces += [WHY[name]] if name in WHY else []
+    pieces.append(f"`{COMMAND} --only {name}` ({where}; {part['seconds']:.0f} s of processor time).")
+    return "\n\n".join(pieces)
+
+
+def _sentence(note: str) -> str:
+    return f"{note[0].upper()}{note[1:]}."
+
+
+def page(found: dict[str, dict[str, Any]]) -> str:
+    verdicts = [row["verdict"] for part in found.values() for row in part["rows"]]
+    counts = ", ".join(f"{verdicts.count(kind)} {kind}" for kind in dict.fromkeys(sorted(verdicts)))
+    summary = f"Of {len(verdicts)} numbers: {counts}.\n"
+    return "\n".join([HEAD, summary, *(f"{section(name, part)}\n" for name, part in found.items())])
+
+
+def ablations(found: dict[str, dict[str, Any]]) -> str:
+    """The table of the page on radiance fields."""
+    rows = [row for row in found.get("fields", {"rows": []})["rows"] if row["what"].startswith("PSNR, ")]
+    lines = ["| PSNR in dB | published | here |", "| --- | ---: | ---: |"]
+    lines += [f"| {row['what'].removeprefix('PSNR, ')} | {row['published']:.2f} | {row['ours']:.2f} |" for row in rows]
+    return "\n".join(lines)
+
+
+def with_ablations(text: str, found: dict[str, dict[str, Any]]) -> str:
+    """The page on radiance fields with its table, which begins and ends with comments."""
+    head, _, rest = text.partition(BEGIN)
+    return f"{head}{BEGIN}\n\n{ablations(found)}\n\n{END}{rest.partition(END)[2]}"
+
+
+def draw(found: dict[str, dict[str, Any]]) -> None:
+    """The pictures of the parts that have one."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot, rc_context
+
+    with rc_context(
+        {"svg.hashsalt": "gyrfalcon", "axes.spines.top": False, "axes.spines.right": False, "font.size": 9}
+    ):
+        for name, plot in (("eigenpro", _accuracies), ("rare_classes", _rare), ("fields", _bars)):
+            if name in found:
+                figure = plot(pyplot, found[name]["rows"])
+                figure.savefig(PICTURES / f"seeds_{name}.svg", metadata={"Date": None})
+                pyplot.close(figure)
+
+
+OURS, THEIRS = "#d55e00", "#5c5c5c"
+
+
+def _series(rows: list[dict[str, Any]], pattern: str) -> dict[str, list[tuple[float, float, float]]]:
+    """Points (x, published, ours) by the name that a pattern with groups `name` and `x` finds in each row."""
+    series: dict[str, list[tuple[float, float, float]]] = {}
+    for row in rows:
+        match = re.search(pattern, row["what"])
+        if match and None not in (row["published"], row["ours"]):
+            point = float(match["x"].replace(",", "")), row["published"], row["ours"]
+            series.setdefault(match["name"], []).append(point)
+    return series
+
+
+def _lines(axes: Any, series: dict[str, list[tuple[float, float, float]]]) -> None:
+    for (name, points), marker in zip(series.items(), "osD^", strict=False):
+        x, published, ours = zip(*sorted(points), strict=True)
+        axes.plot(x, published, marker=marker, linestyle="--", color=THEIRS, label=f"{name}, published")
+        axes.plot(x, ours, marker=marker, color=OURS, label=f"{name}, ours")
+    axes.set_xscale("log")
+    axes.legend(frameon=False, fontsize=8)
+
+
+def _accuracies(pyplot: Any, rows: list[dict[str, Any]]) -> Any:
+    figure, axes = pyplot.subplots(figsize=(7, 3.4), layout="constrained")
+    _lines(axes, _series(rows, r"^MNIST, (?P<name>.*), (?P<x>[\d,]+) centers"))
+    axes.set(xlabel="centers", ylabel="MNIST, % right")
+    return figure
+
+
+def _rare(pyplot: Any, rows: list[dict[str, Any]]) -> Any:
+    figure, both = pyplot.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
+    for axes, kind in zip(both, ("all classes", "rare class"), strict=True):
+        chosen = [row for row in rows if row["what"].endswith(kind)]
+        _lines(axes, _series(chosen, r"^(?P<x>\d+) rows of a rare digit, (?P<name>\w+):"))
+        axes.set(xlabel="rows of the rare digit", ylabel=f"% right, {kind}")
+    return figure
+
+
+def _bars(pyplot: Any, rows: list[dict[str, Any]]) -> Any:
+    chosen = [row for row in rows if "less" in row["what"] and row["ours"] is not None][::-1]
+    figure, axes = pyplot.subplots(figsize=(7, 0.4 * len(chosen) + 1), layout="constrained")
+    for shift, key, color, label in ((0.2, "published", THEIRS, "published"), (-0.2, "ours", OURS, "ours")):
+        places = [place + shift for place in range(len(chosen))]
+        axes.barh(places, [row[key] for row in chosen], height=0.38, color=color, label=label)
+    axes.set_yticks(range(len(chosen)), [row["what"] for row in chosen])
+    axes.axvline(0, color="#222222", linewidth=0.8)
+    axes.set_xlabel("difference of PSNR in dB")
+    axes.legend(frameon=False)
+    return figure
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _rounded(inner) for name, inner in value.items() if name not in ("versions", "system")}
+    if isinstance(value, list):
+        return [_rounded(inner) for inner in value]
+    return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--collect", action="store_true", help="copy new results from report/ first")
     if parser.parse_args().collect:
-        shutil.copy(DOCS.parent / "report" / "seeds.json", RESULTS)
-    (DOCS / "seeds.md").write_text(page(json.loads(RESULTS.read_text())), encoding="utf-8")
+        RESULTS.mkdir(parents=True, exist_ok=True)
+        for name in TITLES:
+            if (path := DOCS.parent / "report" / "seeds" / f"{name}.json").exists():
+                text = json.dumps(_rounded(json.loads(path.read_text("utf-8"))), indent=1, ensure_ascii=False)
+                (RESULTS / path.name).write_text(text + "\n", encoding="utf-8")
+    found = load()
+    draw(found)
+    (DOCS / "seeds.md").write_text(page(found), encoding="utf-8")
+    fields = DOCS / "fields.md"
+    fields.write_text(with_ablations(fields.read_text("utf-8"), found), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from gyrfalcon import fields
 views, size, steps = (30, 24, 60) if QUICK else (150, 64, 1500)
 scene = fields.moving_spheres(views=views, size=size)
 rays = fields.Rays.from_poses(scene.images, scene.poses, scene.focal, times=scene.times)
-model = fields.KPlanes((32, 64), times=25, time_smoothness=1e-2, transients=2e-2, random_state=0).fit(rays, steps=steps)
+model = fields.KPlanes((32, 64), times=25, time_smoothness=1e-2, transients=1e-6, random_state=0).fit(rays, steps=steps)
 
 held = fields.moving_spheres(views=3, size=size, seed=7)
 found = [model.render(pose, time=time)[0] for pose, time in zip(held.poses, held.times, strict=True)]

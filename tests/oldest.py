@@ -37,7 +37,9 @@ def main(options: list[str]) -> int:
     pip = [python, "-m", "pip", "install", "-q"]
     subprocess.run([*pip, torch], check=True)
     subprocess.run([*pip, *sorted(set(oldest(wanted)))], check=True)
-    subprocess.run([*pip, "--no-deps", "--no-build-isolation", "-C", "build-dir=build/oldest_core", ROOT], check=True)
+    subprocess.run(
+        [*pip, "--no-deps", "--no-build-isolation", "--config-settings=build-dir=build/oldest_core", ROOT], check=True
+    )
     # The copy that was installed is what the tests import, because importlib mode leaves sys.path alone.
     return subprocess.run([python, "-m", "pytest", "tests", *options], cwd=ROOT, check=False).returncode
 

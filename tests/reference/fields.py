@@ -79,10 +79,11 @@ def time_smoothness(planes):
 
 
 def transients(planes):
-    """(8.6), each norm over the number of entries of its plane."""
+    """(8.6) over planes of time."""
     total = 0.0
     for plane in planes:
-        total += sum(abs(1 - value) for value in plane.ravel()) / plane.size
+        for value in plane.ravel():
+            total += abs(1 - value)
     return total
 
 

@@ -27,7 +27,7 @@ gyrfalcon field garden/ --size 400 --sampler proposal --out garden.safetensors
 """
 
 DEFAULT_MINUTES = 5.0
-TIME_NODES, TIME_SMOOTHNESS, TRANSIENTS = 50, 1e-2, 1e-2  # of scenes that move
+TIME_NODES, TIME_SMOOTHNESS, TRANSIENTS = 50, 1e-2, 1e-7  # of scenes that move
 TEST_VIEWS = 8  # every eighth picture is set aside
 
 

@@ -71,7 +71,8 @@ class KPlanes(Savable, BaseEstimator):  # type: ignore[misc]
     time_smoothness : float
         Weight of squared second differences in time.
     transients : float
-        Weight of the distance to one of the planes of time, which makes what never moves leave them.
+        Weight of the sum of distances to one over all entries of the planes of time, which makes what never moves
+        leave them. About 1e-6 for a million entries.
     distortion : float
         Weight of the distortion loss, which gathers the weights along rays.
     appearance : int, optional

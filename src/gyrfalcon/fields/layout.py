@@ -116,7 +116,7 @@ class PenaltyWeights:
 
 
 def penalties(layout: Layout, parameters: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Total variation, bends in time and mean distances to one of the planes of time.
+    """Total variation, bends in time and distances to one of the planes of time: (8.4), (8.5) and (8.6).
 
     With C planes of n₁ × n₂ nodes each,
 
@@ -124,10 +124,10 @@ def penalties(layout: Layout, parameters: Tensor) -> tuple[Tensor, Tensor, Tenso
 
     where planes of time count along space only,
 
-        smooth = 1/C Σ_c 1/(n₁n₂) Σ_it ‖P(i, t-1) - 2 P(i, t) + P(i, t+1)‖², and sep = Σ_c 1/(n₁n₂M) ‖1 - P‖₁
+        smooth = 1/C Σ_c 1/(n₁n₂) Σ_it ‖P(i, t-1) - 2 P(i, t) + P(i, t+1)‖², and sep = Σ_c ‖1 - P‖₁
 
-    over the planes of time. The last divides the norms of the papers by the number of entries, as their public code
-    does, so that its weight does not depend on the resolution.
+    over the planes of time. The last is a sum over all entries, as printed; public code of the papers takes means
+    instead, whose weights are larger by the number of entries of a plane.
     """
     count = len(layout.planes)
     timed = max(1, sum(layout.is_time(plane) for plane in layout.planes))
@@ -137,7 +137,7 @@ def penalties(layout: Layout, parameters: Tensor) -> tuple[Tensor, Tensor, Tenso
         variation = variation + view.diff(dim=1).square().sum() / (count * nodes)
         if layout.is_time(plane):
             bends = bends + view.diff(n=2, dim=0).square().sum() / (timed * nodes)
-            ones = ones + (1 - view).abs().mean()
+            ones = ones + (1 - view).abs().sum()
         else:
             variation = variation + view.diff(dim=0).square().sum() / (count * nodes)
     return variation, bends, ones
@@ -153,7 +153,7 @@ def penalty_slopes(layout: Layout, weights: PenaltyWeights) -> Tensor:
         along = 2 * weights.variation / (count * nodes)
         if layout.is_time(plane):
             bends = 2 * weights.smoothness / (timed * nodes)
-            rows.append((along, 0.0, bends, weights.transients / (nodes * layout.features)))
+            rows.append((along, 0.0, bends, weights.transients))
         else:
             rows.append((along, along, 0.0, 0.0))
     return torch.tensor(rows, dtype=torch.float64)

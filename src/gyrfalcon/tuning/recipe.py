@@ -108,7 +108,8 @@ class _Search:
         self.last, self.forced = last, forced  # the last step, and whether it is taken whatever the errors say
         self.order = _order(data.points)
         few = data.at(self.order[: recipe.screening_rows])
-        self.problems = [few.problem(kernel, None, noise, memory_budget) for kernel in kernels]
+        first = few.problem(kernels[0], None, noise, memory_budget)
+        self.problems = [first.at(kernel=kernel) for kernel in kernels]
         self.screened: list[Tuned] = []
         for problem in self.problems:
             self.screened.append(self._tune(problem, recipe.screening_steps))
