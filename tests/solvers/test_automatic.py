@@ -72,6 +72,7 @@ def test_rough_kernels_are_expected_to_take_as_few_iterations_as_they_do(penalty
     Y = torch.from_numpy(np.sin(2 * X[:, :1]) * X[:, 1:2] + 0.3 * random.normal(size=(3000, 1)))
     expected = {rough: costs.iterations(3000, 300, 5, penalty, rough=rough) for rough in (False, True)}
     assert expected[True] < expected[False]
+    assert costs.iterations(3000, 300, 5, 1e-9, rough=True) == costs.iterations(3000, 300, 5, 1e-9)
     for kernel in (Matern(3.0, nu=1.5), ProductLaplacian(5.0)):
         taken = solve(LeastSquares(KernelMatrix(kernel, X, X[:300]), Y, penalty), Falkon()).record.iterations
         assert 0.5 < taken / expected[True] < 2

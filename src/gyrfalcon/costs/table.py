@@ -25,6 +25,7 @@ SAMPLING_NS = 50e6  # of making a preconditioner from a sample of rows, whatever
 FLOP_NS = 0.0147  # in products of large float64 matrices
 HALF_SPEED_SIZE = 300  # rows of matrices with which products reach half of that speed
 
+LEAST_NOISE_OF_ROUGH = 0.01  # of penalty · m², down to which iterations for rough kernels were counted
 ITERATION_SHARE = {8: 0.25, 3: 0.45}  # of Falkon's iterations that are left, by sampled rows to a center
 
 
@@ -52,10 +53,13 @@ def iterations(n: int, m: int, directions: float, penalty: float, per_center: in
     """Of Falkon, preconditioned by k(C, C) or by a sample of so many rows to a center.
 
     More where the spectrum falls beyond what the centers resolve: with few of them, small penalties and few directions
-    that matter to the kernel. The spectrum of a rough kernel falls slowly, and few iterations do whatever they are.
+    that matter to the kernel. The spectrum of a rough kernel falls slowly, and few iterations do whatever these are,
+    unless the penalty is so small that next to nothing is noise.
     """
     directions, growth = max(1.0, directions), (n / 5e4) ** 0.12
     ratio = max(penalty, 1e-12) * m**2
     unresolved = min(16.5 * np.sqrt(directions) * ratio**-0.31, 8 + 7200 / directions**2)
-    plain = float(np.clip(growth * min(unresolved, 15 * ratio**-0.09 if rough else np.inf), 8, 100))
+    if rough and ratio >= LEAST_NOISE_OF_ROUGH:
+        unresolved = min(unresolved, 15 * ratio**-0.09)
+    plain = float(np.clip(growth * unresolved, 8, 100))
     return plain if not per_center else 3 + plain * ITERATION_SHARE[per_center]

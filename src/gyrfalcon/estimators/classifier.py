@@ -294,7 +294,9 @@ n_features_in_, feature_names_in_, encoder_
             return found
         offsets, stage = balance(found, self.penalty_)
         trace.stages.append(stage)
-        self.intercept_ = self.intercept_ + self._targets.outputs_of(offsets)
+        if stage.chosen:
+            self.intercept_ = self.intercept_ + self._targets.outputs_of(offsets)
+            self._function()  # prepared with the new intercept
         return found._replace(shares=found.shares + offsets)
 
     @available_if(is_updatable)  # type: ignore[untyped-decorator]
