@@ -24,7 +24,7 @@ from .fields_training import ProcessorTime, lego
 Array = np.ndarray[Any, Any]
 FOLDER = report.FOLDER / "fields"
 STEPS = 3000
-FEW_RAYS = 768  # of a step of hybrid fields and of moving spheres, where 4,096 would take five times as long
+FEW_RAYS = 256  # of a step of hybrid fields and of moving spheres, which would take long with up to 4,096
 RESOLUTIONS = (32, 64, 128)
 VIEWS = 10  # of lego's 200 test views, evenly spread
 PUBLISHED = {
