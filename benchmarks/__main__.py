@@ -8,6 +8,7 @@ from pathlib import Path
 
 from . import (
     adult,
+    budget,
     checkpoints,
     choice,
     dask_cluster,
@@ -83,6 +84,8 @@ def main() -> None:
             tabular.run(arguments.quick)
         case "defaults":
             defaults.run(arguments.quick)
+        case "budget":
+            budget.run(arguments.quick)
         case "small":
             small.run(arguments.quick)
         case "partition":
@@ -174,6 +177,7 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("gpytorch", parents=[quick], help=f"a tuned model beside GPyTorch's SGPR and SVGP; {data}")
     commands.add_parser("tuning_step", help="memory and time of one step of tuning on half a million rows")
     commands.add_parser("tabular", parents=[quick], help="estimators as they come beside gradient boosting")
+    commands.add_parser("budget", parents=[quick], help="wall time of fits that have a time budget, over that budget")
     commands.add_parser("small", parents=[quick], help="iris, wine, breast cancer, digits and diabetes as they come")
     commands.add_parser(
         "defaults", parents=[quick], help=f"alternatives of automatic tuning on development tables; {data}"

@@ -43,6 +43,8 @@ ALTERNATIVES: dict[str, Recipe] = {
     "more rows": replace(Recipe(), search_rows=1200, fitted_rows=1500),
     "twice the steps": replace(Recipe(), search_steps=30),
     "the noise as found": replace(Recipe(), noise_factors=(1.0,)),
+    "no sums of kernels": replace(Recipe(), sums=False),
+    "not again on more rows": replace(Recipe(), rows_per_feature=0),
 }
 
 
@@ -245,6 +247,47 @@ def _halved(make: Callable[[np.random.Generator], tuple[Array, Array]]) -> Calla
     return classes
 
 
+def _mixture(random: np.random.Generator) -> tuple[Array, Array]:
+    """Two classes of six normal clouds each."""
+    labels, cloud = random.integers(2, size=SYNTHETIC_ROWS), random.integers(6, size=SYNTHETIC_ROWS)
+    middles = 1.3 * random.normal(size=(2, 6, 12))
+    return middles[labels, cloud] + random.normal(size=(SYNTHETIC_ROWS, 12)), labels
+
+
+def _words(random: np.random.Generator) -> tuple[Array, Array]:
+    """Frequencies of words, most of them zero, in two kinds of text."""
+    labels = (random.random(SYNTHETIC_ROWS) < 0.4).astype(int)
+    rates = np.exp(random.normal(size=40) - 2.5)[None] * np.exp(0.8 * random.normal(size=(2, 40)))[labels]
+    length = np.exp(4 + 0.8 * random.normal(size=(SYNTHETIC_ROWS, 1)))
+    return 100 * random.poisson(rates * length / 50) / length, labels
+
+
+def _categories(random: np.random.Generator) -> tuple[Array, Array]:
+    """Four categories as columns of zeros and ones, beside six numbers; one class is rarer."""
+    codes, numbers = random.integers(8, size=(SYNTHETIC_ROWS, 4)), random.normal(size=(SYNTHETIC_ROWS, 6))
+    effects = random.normal(size=(4, 8))
+    score = sum(effects[j, codes[:, j]] for j in range(4)) + (codes[:, 0] > 4) * numbers[:, 0] + np.abs(numbers[:, 1])
+    X = np.concatenate([np.eye(8)[codes].reshape(SYNTHETIC_ROWS, -1), numbers], 1)
+    return X, (score + 0.7 * random.normal(size=SYNTHETIC_ROWS) > np.quantile(score, 0.8)).astype(int)
+
+
+def _rules(random: np.random.Generator) -> tuple[Array, Array]:
+    """The votes of ten rules of two thresholds each, and one label of twenty is wrong."""
+    X = np.round(random.gamma(2, 2, size=(SYNTHETIC_ROWS, 15)), 1)
+    votes = np.zeros(SYNTHETIC_ROWS)
+    for _ in range(10):
+        first, second = random.choice(15, 2, replace=False)
+        votes += random.normal() * (X[:, first] > random.gamma(2, 2)) * (X[:, second] > random.gamma(2, 2))
+    wrong = random.random(SYNTHETIC_ROWS) < 0.05
+    return X, ((votes > np.median(votes)) ^ wrong).astype(int)
+
+
+def _rare(random: np.random.Generator) -> tuple[Array, Array]:
+    """One row of twenty in the class that is looked for."""
+    X, y = _few_of_many(random)
+    return X, (y > np.quantile(y, 0.95)).astype(int)
+
+
 SYNTHETIC: dict[str, Callable[[np.random.Generator], tuple[Array, Array]]] = {
     "friedman": _friedman,
     "few of many features": _few_of_many,
@@ -258,4 +301,9 @@ SYNTHETIC: dict[str, Callable[[np.random.Generator], tuple[Array, Array]]] = {
     "rarely huge, two classes": _halved(_rarely_huge),
     "few of many, two classes": _halved(_few_of_many),
     "steps of two classes": _halved(_steps),
+    "mixtures of two classes": _mixture,
+    "words": _words,
+    "categories": _categories,
+    "rules": _rules,
+    "a rare class": _rare,
 }

@@ -43,6 +43,7 @@ def run(quick: bool, parts: tuple[str, ...] | None = None) -> None:
         for name, part in (
             ("errors", _errors),
             ("retraining", _retraining),
+            ("windows", _windows),
             ("ireland", _ireland),
             ("study", _study),
             ("peers", _peers),
@@ -159,6 +160,20 @@ def _retraining(quick: bool) -> dict[str, Any]:
     ordered = errors["incremental"] <= errors["online"] <= errors["static"] <= errors["online-90D"]
     print(f"  incremental ≤ on-line ≤ static ≤ three months | {_verdict(ordered)}")
     return found
+
+
+def _windows(quick: bool) -> dict[str, Any]:
+    """Intervals of models of the last three months."""
+    wind = _wind(quick)
+    if wind is None:
+        return {}
+    train, test = wind
+    model = KernelForecaster(HORIZONS, 24, n_centers=400, random_state=0).fit(train)
+    coverage = model.backtest(test, retrain="online-90D", every="28D", level=LEVEL).coverage(LEVEL)
+    print(f"\nIntervals of models of the last 90 days, 400 centers: {LEVEL:g} % intervals cover "
+          f"{' '.join(f'{share:.3f}' for share in coverage)} (asked .87 to .93) | "
+          f"{_verdict(bool((abs(coverage - 0.9) <= 0.03).all()))}")  # fmt: skip
+    return {"coverage": coverage.tolist()}
 
 
 # Stations.

@@ -152,7 +152,7 @@ def _pair(case: Case, rates: dict[str, float]) -> list[Phase]:
         "fill with k(C, C)",
         lambda: Square.fitting(
             case.centers,
-            lambda start, stop: np.asarray(between.rows(slice(start, stop))).T,
+            lambda start, stop: between.wide_block(slice(start, stop)).T,
             memory_budget=case.budget,
         ),
     )

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from threadpoolctl import threadpool_limits
 
-from . import machine, online_kills, online_rare_classes, online_sorted_classes, online_speed, report
+from . import machine, online_kills, online_pictures, online_rare_classes, online_sorted_classes, online_speed, report
 
 
 def run(quick: bool) -> None:
@@ -19,7 +19,7 @@ def run(quick: bool) -> None:
     print(machine.headline(described))
     found: dict[str, Any] = {"machine": described}
     with threadpool_limits(1):
-        for part in (online_speed, online_kills, online_rare_classes, online_sorted_classes):
+        for part in (online_speed, online_kills, online_rare_classes, online_sorted_classes, online_pictures):
             found |= part.measure(quick)
             report.write_json(report.FOLDER / "online.json", found)
     print(f"\nWritten: {report.FOLDER / 'online.json'}")

@@ -1,4 +1,4 @@
-"""One pass through rows that are sorted by class: MNIST, pictures of things on frozen features, handwritten letters."""
+"""One pass through rows that are sorted by class: MNIST and handwritten letters; `online_pictures` has CIFAR-10."""
 
 from __future__ import annotations
 

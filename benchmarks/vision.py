@@ -6,10 +6,10 @@ from typing import Any
 
 from gyrfalcon import vision
 
-from . import machine, report, vision_heads, vision_instances, vision_pixels, vision_video
+from . import machine, report, vision_growth, vision_heads, vision_instances, vision_pixels, vision_video
 from .vision_data import SIZE, Remembered, pedestrians, why_absent
 
-PARTS = ("pixels", "instances", "video", "heads")
+PARTS = ("pixels", "instances", "growth", "video", "heads")
 
 
 def run(quick: bool, part: str = "all") -> None:
@@ -26,6 +26,8 @@ def run(quick: bool, part: str = "all") -> None:
                 found |= vision_pixels.measure(quick, people, net)
             case "instances":
                 found |= vision_instances.measure(quick, people, net)
+            case "growth":
+                found |= vision_growth.measure(quick, people, net)
             case "video":
                 found |= vision_video.measure(quick, people)
             case "heads":

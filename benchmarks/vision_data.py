@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from PIL import Image
 
 from gyrfalcon import vision
+from gyrfalcon.vision.extractors import EncodedMaps
 
 Array = np.ndarray[Any, Any]
 SIZE = 512
@@ -87,10 +87,12 @@ class Remembered:
 
     def __init__(self, net: Callable[[Array], Any]):
         self.net, self.name = net, "remembered"
-        self.kept: dict[bytes, dict[int, torch.Tensor]] = {}
+        self.kept: dict[bytes, EncodedMaps] = {}
 
-    def __call__(self, image: Array) -> dict[int, torch.Tensor]:
+    def __call__(self, image: Array) -> EncodedMaps:
         key = image.tobytes()
         if key not in self.kept:
-            self.kept[key] = {stride: maps.half() for stride, maps in self.net(image).items()}
-        return {stride: maps.float() for stride, maps in self.kept[key].items()}
+            made = self.net(image)
+            self.kept[key] = EncodedMaps({stride: maps.half() for stride, maps in made.items()}, made.embedding.half())
+        kept = self.kept[key]
+        return EncodedMaps({stride: maps.float() for stride, maps in kept.items()}, kept.embedding.float())

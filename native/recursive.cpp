@@ -22,6 +22,8 @@ using std::size_t;
 
 constexpr double tiny_square = 0x1p-600, huge_square = 0x1p+600;  // beyond, products of three would lose digits
 constexpr size_t widest_vector = 8;                               // doubles
+constexpr int most_steps = 60;      // of conjugate gradients, for eigenvalues between 1 and 4: half of them suffice
+constexpr double smallest = 1e-16;  // residual, relative to the right side
 
 // The reflection that takes the column (top, tail), where top is not negative, to (length, 0); the length replaces `top`.
 // The head is top - length, written so that nothing cancels.
@@ -117,8 +119,62 @@ void project(const Triangle& triangle, const Rows& rows) {
 
 namespace {
 
+double dot(const double* a, const double* b, size_t count) {
+    double sums[widest_vector] = {};
+    size_t k = 0;
+    for (; k + widest_vector <= count; k += widest_vector)
+        for (size_t lane = 0; lane < widest_vector; ++lane) sums[lane] += a[k + lane] * b[k + lane];
+    double total = 0;
+    for (; k < count; ++k) total += a[k] * b[k];
+    for (const double sum : sums) total += sum;
+    return total;
+}
+
+// Solves R u = v in place.
+void substitute_back(const Triangle& triangle, double* v) {
+    for (size_t i = triangle.width; i-- > 0;) {
+        const double* const a = triangle.data + i * triangle.stride;
+        v[i] = a[i] == 0 ? 0 : (v[i] - dot(a + i + 1, v + i + 1, triangle.width - i - 1)) / a[i];
+    }
+}
+
+}  // namespace
+
+void with_missing(const Triangle& triangle, const double* missing, const Rows& rows) {
+    const size_t d = triangle.width;
+    const Triangle alone{triangle.data, d, 0, triangle.stride, triangle.room};
+    const auto add_scaled = chosen_instruction_set<double>().add_scaled;
+    Buffer<double> scratch(3 * d);
+    double *const residual = scratch.data(), *const direction = residual + d, *const image = direction + d;
+    const auto multiply = [&](const double* p) {  // image = R⁻ᵀ diag(missing) R⁻¹ p
+        std::copy_n(p, d, image);
+        substitute_back(alone, image);
+        for (size_t i = 0; i < d; ++i) image[i] *= missing[i];
+        project(alone, {image, 1});
+    };
+    for (size_t r = 0; r < rows.count; ++r) {
+        double* const u = rows.data + r * d;
+        const double least = smallest * smallest * dot(u, u, d);
+        multiply(u);
+        for (size_t i = 0; i < d; ++i) direction[i] = residual[i] = -image[i];
+        double square = dot(residual, residual, d);
+        for (int step = 0; step < most_steps && square > least; ++step) {
+            multiply(direction);
+            add_scaled(d, 1, direction, image);
+            const double length = square / dot(direction, image, d), before = square;
+            add_scaled(d, length, direction, u);
+            add_scaled(d, -length, image, residual);
+            square = dot(residual, residual, d);
+            for (size_t i = 0; i < d; ++i) direction[i] = residual[i] + square / before * direction[i];
+        }
+    }
+}
+
+namespace {
+
 namespace nb = nanobind;
 using Table = nb::ndarray<double, nb::ndim<2>, nb::device::cpu>;
+using ReadOnlyTable = nb::ndarray<const double, nb::ndim<2>, nb::device::cpu>;
 using Contiguous = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
 void require(bool condition, const char* message) {
@@ -162,14 +218,15 @@ bool read_row(nb::dict row, nb::list names, const nb::ndarray<double, nb::ndim<1
     return fine;
 }
 
-Triangle checked_triangle(const Table& table, size_t outputs) {
+template <class AnyTable>
+Triangle checked_triangle(const AnyTable& table, size_t outputs) {
     const size_t width = table.shape(0), columns = table.shape(1);
     require(columns >= width && columns - width >= outputs, "table: needs a column for each of its rows and outputs");
     require(width == 0 || columns <= 1 || table.stride(1) == 1, "table: the numbers of a row must stand side by side");
     require(width <= 1 || (table.stride(0) > 0 && static_cast<size_t>(table.stride(0)) >= columns),
             "table: its rows must not overlap");
     const size_t stride = static_cast<size_t>(std::max<std::ptrdiff_t>(table.stride(0), 0));
-    return {table.data(), width, outputs, stride, columns};
+    return {const_cast<double*>(table.data()), width, outputs, stride, columns};
 }
 
 Rows checked_rows(const Contiguous& rows, const Triangle& triangle) {
@@ -188,13 +245,24 @@ void take_up_checked(const Table& table, const Contiguous& rows, const Contiguou
     take_up(triangle, checked, rest);
 }
 
-void project_checked(const Table& table, const Contiguous& rows) {
+void project_checked(const ReadOnlyTable& table, const Contiguous& rows) {
     const size_t width = table.shape(0);
     require(rows.shape(1) >= width, "rows: needs as many columns as the table");
     const Triangle triangle = checked_triangle(table, rows.shape(1) - width);
     const Rows checked = checked_rows(rows, triangle);
     nb::gil_scoped_release release;
     project(triangle, checked);
+}
+
+void with_missing_checked(const ReadOnlyTable& table,
+                          const nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>& missing,
+                          const Contiguous& rows) {
+    const Triangle triangle = checked_triangle(table, 0);
+    require(missing.shape(0) == triangle.width, "missing: needs one number for each row of the table");
+    const Rows checked = checked_rows(rows, triangle);
+    const double* const numbers = missing.data();
+    nb::gil_scoped_release release;
+    with_missing(triangle, numbers, checked);
 }
 
 }  // namespace
@@ -204,6 +272,8 @@ void bind_recursive(nb::module_& module) {
     module.def("take_up", &take_up_checked, nb::arg("table").noconvert(), nb::arg("rows").noconvert(),
                nb::arg("leftover").noconvert());
     module.def("read_row", &read_row, nb::arg("row"), nb::arg("names"), nb::arg("out").noconvert(), nb::arg("largest"));
+    module.def("with_missing", &with_missing_checked, nb::arg("table").noconvert(), nb::arg("missing").noconvert(),
+               nb::arg("rows").noconvert());
     module.def("project", &project_checked, nb::arg("table").noconvert(), nb::arg("rows").noconvert());
 }
 

@@ -27,4 +27,8 @@ void take_up(const Triangle& triangle, const Rows& rows, double* leftover);
 // is known of: its entry of v is zero.
 void project(const Triangle& triangle, const Rows& rows);
 
+// Replaces each row v by (I + R⁻ᵀ diag(missing) R⁻¹)⁻¹ v, to the last digits, by conjugate gradients. They end soon if
+// `missing` is small beside R'R. Rows have as many numbers as the triangle is wide.
+void with_missing(const Triangle& triangle, const double* missing, const Rows& rows);
+
 }  // namespace gyrfalcon

@@ -29,7 +29,21 @@ def main(options: list[str]) -> int:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     wanted = list(project["dependencies"])
-    for name in ("arrow", "cli", "dask", "datasets", "dev", "excel", "fields", "pages", "plot", "vision", "zarr"):
+    for name in (
+        "arrow",
+        "cli",
+        "dask",
+        "datasets",
+        "dev",
+        "excel",
+        "fields",
+        "hdf5",
+        "pages",
+        "plot",
+        "remote",
+        "vision",
+        "zarr",
+    ):
         wanted += [requirement for requirement in extras[name] if not requirement.startswith("gyrfalcon[")]
     torch = next(line for line in (ROOT / "constraints.txt").read_text().split() if line.startswith("torch=="))
     venv.create(FOLDER, with_pip=True)

@@ -100,3 +100,65 @@ def test_files_that_were_changed_are_refused(change, tmp_path):
     path.write_bytes(compose(json.loads(change(json.dumps(description))), arrays))
     with pytest.raises(ModelFileError):
         gf.load(path)
+
+
+def changed(fitted, change, path):
+    """The file of a pipeline, after something was done to its description and arrays."""
+    gf.save(fitted, path)
+    description, arrays = parse(path.read_bytes())
+    arrays = {name: np.array(values) for name, values in arrays.items()}
+    change(description, arrays)
+    path.write_bytes(compose(description, arrays))
+    return path
+
+
+def _wider(description, arrays):
+    arrays["0.scale_"] = np.ones(9)
+
+
+def _of_no_number(description, arrays):
+    arrays["0.mean_"] = np.array([np.nan, 0, 0, 0])
+
+
+def _of_other_width(description, arrays):
+    description["steps"][0]["fitted"]["n_features_in_"] = 3
+
+
+def _of_no_width(description, arrays):
+    description["steps"][0]["fitted"]["n_features_in_"] = "four"
+
+
+def _names(description, arrays):
+    description["steps"][0]["fitted"]["feature_names_in_"] = ["a"]
+
+
+@pytest.mark.parametrize("change", [_wider, _of_no_number, _of_other_width, _of_no_width, _names])
+def test_attributes_that_do_not_fit_together_are_refused(change, tmp_path):
+    fitted = make_pipeline(StandardScaler(), model()).fit(X, Y)
+    with pytest.raises(ModelFileError, match="StandardScaler"):
+        gf.load(changed(fitted, change, tmp_path / "model.safetensors"))
+
+
+@pytest.mark.parametrize("name", ["components_", "mean_", "explained_variance_", "singular_values_"])
+def test_every_array_of_a_projection_is_checked(name, tmp_path):
+    fitted = make_pipeline(PCA(2), model()).fit(X, Y)
+
+    def cut(description, arrays):
+        arrays[f"0.{name}"] = arrays[f"0.{name}"][:1]
+
+    with pytest.raises(ModelFileError, match="PCA"):
+        gf.load(changed(fitted, cut, tmp_path / "model.safetensors"))
+
+
+def test_steps_that_do_not_follow_each_other_are_refused(tmp_path):
+    fitted = make_pipeline(PCA(2), StandardScaler(), model()).fit(X, Y)
+    narrow = make_pipeline(PCA(3), StandardScaler(), model()).fit(X, Y)
+    gf.save(narrow, tmp_path / "other.safetensors")
+    _, others = parse((tmp_path / "other.safetensors").read_bytes())
+
+    def swap(description, arrays):
+        description["steps"][0]["fitted"]["n_components_"] = 3
+        arrays |= {name: np.array(values) for name, values in others.items() if name.startswith("0.")}
+
+    with pytest.raises(ModelFileError, match="takes 2 features, but the one before gives 3"):
+        gf.load(changed(fitted, swap, tmp_path / "model.safetensors"))

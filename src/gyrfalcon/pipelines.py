@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from .fitted_shapes import check_fitted
 from .persistence import FOREIGN, VERSION, Savable, State, build, compose, describe, write_whole
 
 Array = np.ndarray[Any, Any]
@@ -134,8 +135,9 @@ def _plain(name: str, value: Any) -> Any:
 
 
 def _build_pipeline(description: Any, arrays: dict[str, Array]) -> Pipeline:
-    """The pipeline that `_describe_pipeline` described."""
+    """The pipeline that `_describe_pipeline` described; a ValueError if its steps do not fit together."""
     steps = []
+    width: int | None = None  # of what the step before gives, if that is known
     for place, step in enumerate(description["steps"]):
         own = {key.partition(".")[2]: value for key, value in arrays.items() if key.partition(".")[0] == str(place)}
         kind = step["model"]
@@ -143,6 +145,10 @@ def _build_pipeline(description: Any, arrays: dict[str, Array]) -> Pipeline:
             made: Any = "passthrough"
         else:
             made = _build_transformer(step, own) if kind in _KINDS else build(step, own)
+            taken = getattr(made, "n_features_in_", None)
+            if width is not None and taken is not None and taken != width:
+                raise ValueError(f"step {step['name']!r} takes {taken} features, but the one before gives {width}")
+            width = check_fitted(made) if kind in _KINDS else None
         steps.append((str(step["name"]), made))
     return Pipeline(steps)
 

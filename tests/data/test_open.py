@@ -219,11 +219,11 @@ def test_columns_by_number(tmp_path):
         data.open(np.array([["a"]]))
 
 
-def test_zarr_groups_are_refused(tmp_path):
+def test_arrays_of_a_zarr_group_are_columns(tmp_path):
     group = zarr.open_group(tmp_path / "g.zarr", mode="w")
     group.create_array("inside", shape=(3, 2), dtype="float64")
-    with pytest.raises(ValueError, match=r"g.zarr is a Zarr group.*inside"):
-        data.open(tmp_path / "g.zarr")
+    assert data.open(tmp_path / "g.zarr").X.names == ("inside[0]", "inside[1]")
+    assert data.open(group).X.names == ("inside[0]", "inside[1]")
     assert data.open(tmp_path / "g.zarr" / "inside").X.shape == (3, 2)
 
 

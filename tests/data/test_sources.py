@@ -70,6 +70,28 @@ def _zarr(folder, X, size):
     return data.open(folder / "c.zarr").X
 
 
+def _zarr_group(folder, X, size):
+    group = zarr.open_group(folder / "g.zarr", mode="w")
+    for j in range(D):
+        group.create_array(f"x{j}", data=np.ascontiguousarray(X[:, j]), chunks=(size,))
+    return data.open(folder / "g.zarr").X
+
+
+def _hdf5(folder, X, size):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(folder / "x.h5", "w") as file:
+        file.create_dataset("x", data=X, chunks=(min(size, len(X)), D))
+    return data.open(folder / "x.h5").X
+
+
+def _hdf5_group(folder, X, size):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(folder / "g.h5", "w") as file:
+        for j in range(D):
+            file[f"inside/x{j}"] = X[:, j]
+    return data.open(folder / "g.h5" / "inside").X
+
+
 def _csv(folder, X, size):
     np.savetxt(folder / "x.csv", X, delimiter=",", header=",".join(f"x{j}" for j in range(D)), comments="", fmt="%.17g")
     return data.open(folder / "x.csv").X
@@ -89,7 +111,10 @@ def _array(folder, X, size):
 
 READERS = {
     make.__name__[1:]: make
-    for make in (*(_npy, _fortran, _memmap, _parquet, _feather, _compressed, _zarr, _csv, _list, _function, _array),)
+    for make in (
+        *(_npy, _fortran, _memmap, _parquet, _feather, _compressed, _zarr, _zarr_group, _hdf5, _hdf5_group, _csv),
+        *(_list, _function, _array),
+    )
 }
 every_reader = pytest.mark.parametrize("reader", READERS)
 

@@ -191,7 +191,7 @@ def test_an_interrupt_keeps_what_was_reached(still, monkeypatch):
     monkeypatch.setattr(Trainer, "step", interrupted)
     with pytest.warns(Interrupted, match="interrupted after 7 steps"):
         model = fields.KPlanes(**SMALL).fit(rays_of(still), steps=1000)
-    assert model.record_.steps[-1] == 7
+    assert model.record_.steps == [1, 2, 4, 7]
     assert model.render(still.poses[0])[0].shape == (24, 24, 3)
 
 
@@ -406,3 +406,7 @@ def test_scenes_that_lie_ahead(sampler):
     depth = model.depth(poses[0])
     assert np.isfinite(depth).all()
     assert depth.min() > 0.9
+
+
+def test_the_last_step_is_recorded_once(still):
+    assert fields.KPlanes(**SMALL).fit(rays_of(still), steps=8).record_.steps == [1, 2, 4, 8]

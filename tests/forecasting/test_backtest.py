@@ -8,6 +8,7 @@ import gyrfalcon as gf
 from gyrfalcon import checkpoints
 from gyrfalcon.forecasting import KernelForecaster, Series, diurnal_strength
 from gyrfalcon.forecasting.regression import Regression
+from reference import forecasting as oracle
 from reference.forecasting import FAST, START, autoregression, make
 
 MODES = ["static", "incremental", "online", "online-5D"]
@@ -132,7 +133,7 @@ def test_nothing_after_an_origin_changes_its_forecast(mode, kind):
 
 
 def test_intervals_of_windows_are_those_of_models_of_windows():
-    """Errors of the last half of the training series by models of five days each, by refits."""
+    """Errors of the last half of the training series by models of five days each, by refits; then those that come."""
     series = make(1000, holes=[350])
     train, test = split(series, 800)
     model = KernelForecaster(random_state=0, **FAST).fit(train)
@@ -147,11 +148,13 @@ def test_intervals_of_windows_are_those_of_models_of_windows():
         first = int((train.times[windows] < moment - np.timedelta64(5, "D")).sum())
         guess = refit(model, train, first, stop, np.array([row]))
         errors.append(train.channel("speed")[row + np.array([1, 3])] - guess[0])
-    ordered = np.sort(errors, axis=0)
-    rank = int(np.ceil((len(rows) + 1) * 0.9))
     lower, upper = found.intervals[80]
-    np.testing.assert_allclose(upper - found.mean, np.tile(ordered[rank - 1], (len(upper), 1)), rtol=1e-6)
-    np.testing.assert_allclose(lower, np.maximum(found.mean + ordered[len(rows) - rank], 0), rtol=1e-6)
+    later = found.actual - found.mean
+    expected = oracle.moving_intervals(
+        np.concatenate([train.times[rows], found.origins]), np.concatenate([errors, later]), len(rows), [1, 3], 36, 80
+    )
+    np.testing.assert_allclose(upper - found.mean, expected[1], rtol=1e-6)
+    np.testing.assert_allclose(lower, np.maximum(found.mean + expected[0], 0), rtol=1e-6)
     usual = model.backtest(test, retrain="incremental", every="36h", level=80).intervals[80]
     assert (upper - lower).mean() > (usual[1] - usual[0]).mean()
 
@@ -298,3 +301,19 @@ def test_retraining_helps_where_things_change():
         model.backtest(test, retrain=mode, every="1D").nrmse[0] for mode in ("static", "incremental", "online-7D")
     ]
     assert errors[0] > 1.3 * errors[1] > 1.3 * errors[2]
+
+
+def test_intervals_of_windows_follow_errors_that_grow():
+    """Noise that is half as large again after the training series: fixed quantiles miss, moving ones soon do not."""
+    rng = np.random.default_rng(0)
+    x = np.zeros(9000)
+    for t in range(1, len(x)):
+        x[t] = 0.7 * x[t - 1] + rng.normal() * (1.5 if t >= 4000 else 1.0)
+    times = np.datetime64("2020-01-01T00") + np.arange(len(x))
+    train, test = split(Series({"t": times, "x": x}, time="t"), 4000)
+    options = {"model": "linear", "penalty": 1e-4, "design": "s->s"}
+    model = KernelForecaster([1, 4], 3, **options).fit(train)
+    fixed = model.backtest(test, level=90).coverage(90)
+    moving = model.backtest(test, retrain="online-20D", every="7D", level=90).coverage(90)
+    assert (fixed < 0.8).all()
+    assert (np.abs(moving - 0.9) < 0.03).all()

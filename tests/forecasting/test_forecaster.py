@@ -197,6 +197,8 @@ def test_what_makes_no_sense_is_refused():
         ({"exogenous": ["u"]}, "already"),
         ({"penalty": -1}, "penalty must be"),
         ({"decay": "fast"}, "decay must be"),
+        ({"remoteness": "far"}, "remoteness must be"),
+        ({"remoteness": 2.0}, "goes with exogenous channels"),
         ({"length_scale": 0}, "length_scale must be"),
         ({"kernel": "cosine"}, "kernel must be"),
         ({"kernel": gf.kernels.Gaussian(2.0)}, "length_scale goes with"),
@@ -222,3 +224,47 @@ def test_what_makes_no_sense_is_refused():
     short = KernelForecaster(random_state=0, **FAST).fit(make(40))
     with pytest.raises(ValueError, match="too few for blocks"):
         short.predict(level=90)
+
+
+def neighbors(seed=0, count=1500, lead=2):
+    """A series, one that knows it two steps before, and one that knows nothing."""
+    rng = np.random.default_rng(seed)
+    x = np.zeros(count + lead)
+    for t in range(1, len(x)):
+        x[t] = 0.8 * np.sin(1.5 * x[t - 1]) + 0.4 * rng.normal()
+    times = np.datetime64("2020-01-01T00") + np.arange(count)
+    table = {"t": times, "x": x[:count], "early": x[lead:] + 0.05 * rng.normal(size=count)}
+    return Series(table | {"noise": rng.normal(size=count)}, time="t", target="x")
+
+
+def test_exogenous_channels_count_as_much_as_they_say():
+    series = neighbors()
+    train, test = series[: series.times[1000]], series[series.times[1000] :]
+    options = {"n_centers": 100, "random_state": 0}
+    errors, models = {}, {}
+    for name, more in (
+        ("alone", {}),
+        ("useful", {"exogenous": ["early"]}),
+        ("useless", {"exogenous": ["noise"]}),
+        ("useless, as near", {"exogenous": ["noise"], "remoteness": 1.0}),
+    ):
+        models[name] = KernelForecaster([1, 2], 3, **options, **more).fit(train)
+        errors[name] = models[name].backtest(test).nrmse
+    assert (errors["useful"] < 0.6 * errors["alone"]).all()
+    assert models["useful"].remoteness_ <= 4
+    assert models["useless"].remoteness_ == 1e3
+    np.testing.assert_allclose(errors["useless"], errors["alone"], rtol=0.02)
+    assert errors["useless"].mean() <= errors["useless, as near"].mean()
+    assert models["useless, as near"].remoteness_ == 1.0
+
+
+def test_remoteness_stretches_the_length_scales_of_exogenous_channels():
+    series = neighbors(count=400)
+    settings = {"length_scale": 1.0, "decay": 0.5, "penalty": 1e-3, "n_centers": 20, "random_state": 0}
+    near, far = (
+        KernelForecaster([1], 3, exogenous=["early", "noise"], calendar=["day"], remoteness=r, **settings).fit(series)
+        for r in (1.0, 4.0)
+    )
+    ratio = np.array(far.kernel_.length_scale) / np.array(near.kernel_.length_scale)
+    ratio /= ratio[0]
+    np.testing.assert_allclose(ratio, [1, 4, 4, 1, 4, 4, 1, 4, 4, 1, 1], rtol=1e-12)

@@ -47,6 +47,28 @@ def test_products_are_those_of_the_inner_kernel_on_mapped_points(inner, dtype, e
     assert relative_error(K.square.to_dense(), dense(inner, *[_plainly(kernel, C)] * 2)) < TOLERANCE[dtype]
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("engine", ["native", "torch"])
+def test_a_sum_of_kernels_of_mapped_and_of_plain_points(dtype, engine):
+    left, right = _warped(0.5 * INNER[1]), 0.5 * INNER[2]
+    kernel, X, C = left + right, _points(dtype), _points(dtype, 17, 1)
+    expected = dense(left.kernel, _plainly(left, X), _plainly(left, C)) + dense(right, X, C)
+    K = gf.KernelMatrix(kernel, X, C, engine=engine)
+    assert K.engine == engine
+    v, w = (np.random.default_rng(2).normal(size=(rows, 2)).astype(dtype) for rows in (17, 40))
+    for found, wanted in (
+        (K.to_dense(), expected),
+        (K @ v, expected @ v),
+        (K.T @ w, expected.T @ w),
+        (K.gram_mv(v), expected.T @ (expected @ v)),
+        (K.gram(), expected.T @ expected),
+        (K.with_points(gf.data.Points(X[:5])).to_dense(), expected[:5]),
+    ):
+        assert relative_error(found, wanted) < 10 * TOLERANCE[dtype]
+    assert relative_error(K.wide_block(slice(5, 9)), expected[5:9]) < 1e-12
+    assert list(K.gradients(w[:, :1], np.ones((17, 1), dtype)).parameters) == list(kernel.parameters())
+
+
 @pytest.mark.parametrize("inner", INNER)
 def test_derivatives_go_through_the_map(inner):
     kernel, X, C = _warped(inner), _points(np.float64), _points(np.float64, 17, 1)
@@ -78,6 +100,12 @@ def test_it_is_a_value_that_survives_json():
     assert kernel.tunable() == {"kernel.length_scale": "logarithmic"}
     assert repr(kernel) == "Warped(Matern(length_scale=2, nu=1.5), 2 features)"
     assert inputs_of(Gaussian(), "as they are") == "as they are"
+
+
+def test_what_contains_a_rough_kernel_is_rough():
+    rough, smooth = Matern(2.0, nu=1.5), Gaussian()
+    assert all(kernel.rough for kernel in (rough, ProductLaplacian(), _warped(rough), 0.5 * rough + smooth))
+    assert not any(kernel.rough for kernel in (smooth, Matern(2.0, nu=2.5), _warped(smooth), smooth + smooth))
 
 
 def test_bad_maps_are_refused():

@@ -157,3 +157,110 @@ def test_a_constant_input_that_is_forgotten_keeps_the_state_bounded():
     assert values[0] < 30
     assert values[-1] > 0.01
     np.testing.assert_allclose(factor.predict(x), 1.0, atol=1e-5)
+
+
+@pytest.mark.parametrize("length", [1, 2, 5, 8, 9, 16, 31, 70])
+@pytest.mark.parametrize("forgetting", [1.0, 0.9])
+def test_windows_that_are_asked_at_every_moment(length, forgetting):
+    X, Y = _rows(230, 3, 2, length)
+    Y[:50, 1] = 0.0
+    window, asleep = Window(np.full(3, 0.1), 1, length, forgetting), Window(np.full(3, 0.1), 2, length, forgetting)
+    for t in range(len(X)):
+        if t == 50:
+            window.grow(1)
+        window.add(X[t : t + 1], Y[t : t + 1, : window.outputs])
+        asleep.add(X[t : t + 1], Y[t : t + 1])
+        if t in range(120, 127):
+            continue  # nobody asks for a while
+        last = slice(max(0, t + 1 - length), t + 1)
+        weights = forgotten(t + 1 - last.start, forgetting)
+        W, _ = ridge(X[last], Y[last, : window.outputs], 0.1, weights, intercept=False)
+        np.testing.assert_allclose(window.factor().coefficients(), W, atol=1e-11)
+        if t % 13 == 0:  # one that makes up for it all has the same bits
+            again = Window.from_arrays(window.penalties, length, forgetting, window.arrays("w"), "w")
+            assert (again.factor().table == window.factor().table).all()
+    assert (asleep.factor().table == window.factor().table).all()
+
+
+@pytest.mark.parametrize("length", [100, 1000])
+def test_no_moment_of_a_window_has_much_more_to_do_than_others(length, monkeypatch):
+    X, Y = _rows(3 * length, 2, 1)
+    window = Window(np.full(2, 0.1), 1, length)
+    window.add(X[:length], Y[:length])
+    taken, add = [], Factor.add
+
+    def counted(self, X, *rest, **more):
+        taken[-1] += len(X)
+        add(self, X, *rest, **more)
+
+    monkeypatch.setattr(Factor, "add", counted)
+    for t in range(length, 3 * length):
+        taken.append(0)
+        window.factor()
+        window.add(X[t : t + 1], Y[t : t + 1])
+    # A level takes up eight rows that arrived and at most sixteen old ones, and a moment seven.
+    assert max(taken[2:]) <= 2 * 24 + 15
+    assert np.mean(taken[2:]) <= 30
+
+
+def test_penalties_come_back_a_few_at_a_time(monkeypatch):
+    pytest.importorskip("gyrfalcon._native")
+    X, Y = _rows(900, 40, 2)
+    penalties = np.full(40, 0.7)
+    penalties[0] = 0.0
+    factor = Factor(penalties, 2)
+    monkeypatch.setattr(Factor, "top_up", None)  # nobody has to make up for all of them at once
+    for t in range(900):
+        factor.add(X[t : t + 1], Y[t : t + 1], forgetting=0.99)
+        assert factor.held.min() > 0.9
+        if t % 100 == 99:
+            weights = forgotten(t + 1, 0.99)
+            A = X[: t + 1].T @ (weights[:, None] * X[: t + 1]) + np.diag(penalties)
+            W = np.linalg.solve(A, X[: t + 1].T @ (weights[:, None] * Y[: t + 1]))
+            np.testing.assert_allclose(factor.project(X[:1])[1], X[:1] @ W, atol=1e-12)
+            np.testing.assert_allclose(factor.coefficients(), W, atol=1e-12)
+            residuals = weights @ (Y[: t + 1] - X[: t + 1] @ W) ** 2 + penalties @ W**2
+            np.testing.assert_allclose(factor.objective(), residuals, rtol=1e-10)
+
+
+def test_reading_changes_no_bits():
+    X, Y = _rows(300, 12, 1)
+    read, left = Factor(np.full(12, 0.4), 1), Factor(np.full(12, 0.4), 1)
+    for t in range(300):
+        for factor in (read, left):
+            factor.add(X[t : t + 1], Y[t : t + 1], forgetting=0.97)
+        read.coefficients(), read.objective(), read.variances(read.project(X[:3])[0]), read.copy(), read.arrays("f")
+        if t == 150:
+            read = Factor.from_arrays(read.penalties, read.arrays("f"), "f")
+    assert (read.table == left.table).all()
+    assert (read.leftover == left.leftover).all()
+
+
+def test_files_with_one_share_for_all_penalties():
+    X, Y = _rows(60, 5, 1)
+    factor = Factor(np.array([0.0, 0.3, 0.3, 0.3, 0.3]), 1)
+    factor.add(X, Y)
+    factor.forget(0.5)
+    known = {"f.table": factor.table, "f.leftover": factor.leftover, "f.numbers": np.array([factor.weight, 0.5])}
+    again = Factor.from_arrays(factor.penalties, known, "f")
+    np.testing.assert_allclose(again.coefficients(), factor.coefficients(), rtol=1e-12)
+    with pytest.raises(ValueError, match="shares of penalties"):
+        Factor.from_arrays(factor.penalties, known | {"f.held": np.full(5, 1.5)}, "f")
+
+
+@given(d=st.integers(1, 30), seed=st.integers(0, 10**6), share=st.floats(0.0, 2.9))
+@settings(max_examples=30, deadline=None)
+def test_missing_penalties_in_the_compiled_core(d, seed, share):
+    core = pytest.importorskip("gyrfalcon._native")
+    rng = np.random.default_rng(seed)
+    A = rng.normal(size=(2 * d, d))
+    penalties = rng.uniform(0.1, 1.0, size=d)
+    R = np.linalg.cholesky(A.T @ A + np.diag(penalties)).T.copy()
+    V = rng.normal(size=(3, d))
+    found = V.copy()
+    core.with_missing(R, share * penalties, found)
+    inverse = np.linalg.inv(R)
+    expected = np.linalg.solve(np.eye(d) + inverse.T @ np.diag(share * penalties) @ inverse, V.T).T
+    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
+    with pytest.raises(ValueError, match="missing"):
+        core.with_missing(R, np.ones(d + 1), found)

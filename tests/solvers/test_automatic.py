@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from gyrfalcon import KernelMatrix
-from gyrfalcon.kernels import Gaussian
+from gyrfalcon import KernelMatrix, costs
+from gyrfalcon.kernels import Gaussian, Matern, ProductLaplacian
 from gyrfalcon.losses import LOSSES
 from gyrfalcon.solvers import Direct, Exact, Falkon, LeastSquares, Newton, Risk, choice, choose, solve
 
@@ -63,6 +63,18 @@ def test_more_outputs_and_smaller_penalties_favor_the_direct_solver():
 
     assert ratio(t=20) > ratio(t=1)
     assert ratio(penalty=1e-9) > ratio(penalty=1e-3)
+
+
+@pytest.mark.parametrize("penalty", [1e-5, 1e-6])
+def test_rough_kernels_are_expected_to_take_as_few_iterations_as_they_do(penalty):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(3000, 5))
+    Y = torch.from_numpy(np.sin(2 * X[:, :1]) * X[:, 1:2] + 0.3 * random.normal(size=(3000, 1)))
+    expected = {rough: costs.iterations(3000, 300, 5, penalty, rough=rough) for rough in (False, True)}
+    assert expected[True] < expected[False]
+    for kernel in (Matern(3.0, nu=1.5), ProductLaplacian(5.0)):
+        taken = solve(LeastSquares(KernelMatrix(kernel, X, X[:300]), Y, penalty), Falkon()).record.iterations
+        assert 0.5 < taken / expected[True] < 2
 
 
 def test_the_choice_is_solved_and_told():

@@ -10,7 +10,7 @@ from gyrfalcon import KernelMatrix
 from gyrfalcon import kernels as gk
 from gyrfalcon.losses import LOSSES, Exponential, Logistic, OneHot, Robust, Simplex, Softmax, Squared
 from gyrfalcon.solvers import LeastSquares, Risk
-from gyrfalcon.solvers.newton import coordinates
+from gyrfalcon.solvers.newton import state as newton_state
 from reference import kernels as oracle
 from reference import relative_error
 from reference.losses import DenseRisk
@@ -289,7 +289,7 @@ def test_stored_and_made_products_agree(monkeypatch, classes):
     """Few entries are stored in the coordinates; more are made in each pass."""
     X, C, Y, _ = data(Simplex, classes)
     stored = newton(risk(X, C, Y, 1e-4, Logistic()), tolerance=1e-10)
-    monkeypatch.setattr(coordinates, "WHITENED_ENTRIES", 0)
+    monkeypatch.setattr(newton_state, "WHITENED_ENTRIES", 0)
     made = newton(risk(X, C, Y, 1e-4, Logistic()), tolerance=1e-10)
     assert stored.record.passes == made.record.passes
     np.testing.assert_allclose(stored.record.objective, made.record.objective, rtol=1e-12)

@@ -82,8 +82,8 @@ def pose(kernel, X, C, Y, weights=None, penalty=0.02, **options):
 class Split:
     """Stands in for a method, to see how an objective divides the rows."""
 
-    def validation(self, problem, labels, held, *, gradient):
-        return labels, held
+    def validation(self, problem, folds, *, gradient):
+        return folds.labels, folds.held
 
 
 def formula(name, problem):
@@ -311,9 +311,9 @@ def test_a_weight_is_a_number_of_repetitions_in_the_same_fold(method):
     X, C, Y, _ = data(outputs=2)
     counts = np.arange(ROWS) % 4
     labels, held = OBJECTIVES["kfold"].evaluate(pose(gk.Gaussian(1.8), X, C, Y), Split())
-    weighted = method.validation(pose(gk.Gaussian(1.8), X, C, Y, counts), labels, held, gradient=True)
+    weighted = method.validation(pose(gk.Gaussian(1.8), X, C, Y, counts), gt.Folds(labels, held), gradient=True)
     many = repeated(pose(gk.Gaussian(1.8), X, C, Y), counts)
-    assert_same(method.validation(many, np.repeat(labels, counts), held, gradient=True), weighted, 1e-8)
+    assert_same(method.validation(many, gt.Folds(np.repeat(labels, counts), held), gradient=True), weighted, 1e-8)
 
 
 @pytest.mark.parametrize("name", ["loocv", *CRITERIA])

@@ -7,6 +7,7 @@ import torch
 import gyrfalcon as gf
 from gyrfalcon import kernels as gk
 from gyrfalcon.solvers import LeastSquares
+from gyrfalcon.tuning import Folds
 from gyrfalcon.tuning.full import held_out_errors
 from gyrfalcon.tuning.optimizers import Point
 from gyrfalcon.tuning.parameters import Parameters
@@ -50,7 +51,7 @@ def test_held_out_errors_are_those_of_plain_ridge_regression(labels, weighted):
             alpha = np.linalg.solve(K[np.ix_(kept, kept)] + np.diag(noise), y[kept])
             expected[place] += (w[out] * (y[out] - K[np.ix_(out, kept)] @ alpha) ** 2).sum()
         weight += w[out].sum()
-    found = held_out_errors(problem_of(kernel, X, y, weights=w if weighted else None), penalties, parts, held)
+    found = held_out_errors(problem_of(kernel, X, y, weights=w if weighted else None), penalties, Folds(parts, held))
     np.testing.assert_allclose(found, expected / weight, rtol=1e-10)
 
 
@@ -140,6 +141,42 @@ def test_what_screening_takes_for_noise_is_found_by_gradients():
     labels = y > np.median(y)
     model = gf.KernelClassifier().fit(X[:1500], labels[:1500])
     assert model.score(X[1500:], labels[1500:]) > 0.85
+
+
+@pytest.mark.parametrize("steps", [False, True], ids=["waves", "waves and steps"])
+def test_a_sum_of_two_kinds_is_taken_if_it_errs_clearly_less(steps):
+    X, y = waves(390, 2)
+    if steps:
+        y = 2 * np.exp(-3 * (X**2).sum(1)) + np.floor(2 * X[:, 0])
+    model = gf.KernelRegressor(random_state=0).fit(X, y)
+    stage = stages(model)["sum of kernels"]
+    alone, added = stage.candidates
+    assert stage.chosen == int(added.value < (1 - gf.tuning.Recipe().tie) * alone.value) == int(steps)
+    assert isinstance(model.kernel_, gk.Sum) == steps
+    assert added.kernel.startswith("Sum(left=Scaled")
+    again = gf.KernelRegressor(random_state=1).fit(X[::-1], y[::-1])
+    assert again.kernel_ == model.kernel_
+
+
+def test_many_features_are_tuned_once_more_on_more_rows():
+    X, y = waves(2000, 8)
+    recipe = gf.tuning.Recipe(search_rows=160, rows_per_feature=40, more_rows=600)
+    settings = gf.tuning.Tuning(recipe=recipe)
+    model = gf.KernelRegressor("gaussian", n_centers=100, tune=settings, random_state=0).fit(X, y)
+    stage = stages(model)["length scales on more rows"]
+    before, after = stage.candidates
+    assert stage.chosen == int(after.value < before.value) == 1
+    without = gf.tuning.Tuning(recipe=gf.tuning.Recipe(search_rows=160, rows_per_feature=10))
+    plain = gf.KernelRegressor("gaussian", n_centers=100, tune=without, random_state=0).fit(X, y)
+    assert "length scales on more rows" not in stages(plain)
+    assert model.score(*waves(1000, 8, seed=9)) > plain.score(*waves(1000, 8, seed=9))
+
+
+def test_sums_are_tried_only_where_every_row_is_a_center_and_kernels_are_open():
+    X, y = waves(400, 3)
+    without = gf.tuning.Tuning(recipe=gf.tuning.Recipe(sums=False))
+    for settings in ({"kernel": "gaussian"}, {"n_centers": 50}, {"tune": without}):
+        assert "sum of kernels" not in stages(gf.KernelRegressor(**settings).fit(X, y))
 
 
 def test_noise_gives_a_constant_and_one_factor_for_all_features():

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from gyrfalcon.vision.frames import Candidates, prune, quota_of
+from gyrfalcon.vision.frames import Candidates, Quota, prune
 from gyrfalcon.vision.keys import candidate_keys, frame_digest, shuffled_keys, smallest
 
 
@@ -27,6 +27,15 @@ def test_keys_are_uniform_and_differ_between_frames_seeds_and_pools():
     others = [candidate_keys(1, 1, 5), candidate_keys(0, 2, 5), candidate_keys(0, 1, 5, "regions")]
     assert all(not np.intersect1d(other, candidate_keys(0, 1, 5)).size for other in others)
     assert frame_digest(b"ab", b"c") != frame_digest(b"a", b"bc")
+
+
+@pytest.fixture(autouse=True)
+def small_pools(monkeypatch):
+    monkeypatch.setattr("gyrfalcon.vision.frames.FULL", 1)
+
+
+def quota_of(total, frames):
+    return Quota.learned(total, frames).negatives
 
 
 def sample(seed, sizes, total, one_by_one):
@@ -68,19 +77,23 @@ def test_the_law_of_algorithm_1(one_by_one):
     assert stats.chisquare(both, seeds * chances).pvalue > 1e-3
 
 
-@given(st.integers(0, 10**6), st.integers(1, 30), st.integers(1, 30))
-def test_pruning_twice_is_pruning_once(seed, first, second):
+@given(st.integers(0, 10**6), st.integers(1, 30), st.integers(1, 30), st.integers(1, 30))
+def test_pruning_twice_is_pruning_once(seed, first, second, positives):
     random = np.random.default_rng(seed)
     size, kinds = 60, 3
     overlap = random.random((size, kinds))
     best = random.random((size, kinds)) < 0.02
     rows = Candidates(np.arange(size), candidate_keys(seed, 0, size), overlap, np.zeros((size, kinds, 4)), best)
     small, large = sorted((first, second))
-    once = prune(rows, small, 0.6, 0.3, True)
-    twice = prune(prune(rows, large, 0.6, 0.3, True), small, 0.6, 0.3, True)
+    once = prune(rows, Quota(positives, small), 0.7, 0.3)
+    twice = prune(prune(rows, Quota(positives + 2, large), 0.7, 0.3), Quota(positives, small), 0.7, 0.3)
     assert once.X.tolist() == twice.X.tolist()
     for kind in range(kinds):
         wanted = rows.negative(kind, 0.3)
         wanted = wanted[smallest(rows.keys[wanted], small)]
         kept = once.negative(kind, 0.3)
         assert once.X[kept[smallest(once.keys[kept], small)]].tolist() == wanted.tolist()
+        for least in (0.6, 0.7):  # the refiner's and the classifier's
+            wanted, kept = rows.positive(kind, least), once.positive(kind, least)
+            wanted = wanted[smallest(rows.keys[wanted], positives)]
+            assert once.X[kept[smallest(once.keys[kept], positives)]].tolist() == wanted.tolist()

@@ -115,7 +115,7 @@ def test_memory_is_bounded():
     model = vision.PixelClassifier(colors, **SETTINGS | {"cells_per_image": 5})
     features = model._rows
     model.observe(*_marked(PICTURES[0]))
-    rows = features(*_marked(PICTURES[1]))
+    rows, _ = features(*_marked(PICTURES[1]))
     for number in range(1, 800):
         model._model.add(number, rows)
     assert len(model._model.frames) == RECENTERINGS[-1]
@@ -207,3 +207,34 @@ def test_refusals():
         vision.PixelClassifier(lambda image: {8: np.zeros((3, 4))}).observe(image, marks(masks))
     with pytest.raises(ValueError, match="not finite"):
         vision.PixelClassifier(lambda image: {8: np.full((3, 4, 4), np.nan)}).observe(image, marks(masks))
+
+
+def test_what_is_refused_changes_nothing():
+    """Neither a fit with wrong scribbles nor an observation without marks leaves a trace."""
+    model, _ = taught()
+    image, masks = PICTURES[0]
+    before = model.predict_proba(image)
+    for wrong in ([marks(masks), np.zeros(3, dtype=int)], [np.zeros_like(marks(masks))] * 2):
+        with pytest.raises(ValueError, match="scribbles"):
+            model.fit([image, image], wrong)
+    for wrong in ({"a": masks["red"], "b": masks["red"][:3]}, {"new": np.zeros_like(masks["red"])}):
+        with pytest.raises(ValueError, match="scribbles"):
+            model.observe(image, wrong)
+    assert model.classes_ == [1, 2, 3]
+    np.testing.assert_array_equal(model.train().predict_proba(image), before)
+
+
+def test_parameters_are_fixed_by_the_first_picture(tmp_path):
+    model, _ = taught()
+    image, masks = PICTURES[0]
+    model.set_params(penalty=1e-3)
+    for act in (model.train, lambda: model.observe(image, marks(masks)), lambda: model.add_class("more")):
+        with pytest.raises(ValueError, match=r"penalty was 1e-05 when the first frame was observed and is 0\.001 now"):
+            act()
+    assert model.fit([image], [marks(masks)])._model.penalty == 1e-3  # which begins anew
+    model.save(tmp_path / "model")
+    again = vision.PixelClassifier.load(tmp_path / "model", net=colors)
+    again.observe(image, marks(masks))
+    again.set_params(net=lambda image: colors(image))
+    with pytest.raises(ValueError, match="net was"):
+        again.train()

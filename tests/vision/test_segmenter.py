@@ -6,6 +6,7 @@ from sklearn.exceptions import NotFittedError
 
 import gyrfalcon as gf
 from gyrfalcon import vision
+from gyrfalcon.vision.frames import Quota
 from gyrfalcon.vision.minibootstrap import Settings, Whitened, minibootstrap
 from gyrfalcon.vision.segmenter import MOST_FRAMES
 from reference import vision as plain
@@ -35,9 +36,9 @@ def taught(*labels, between=False, **changes):
 def numbers(model):
     """All coefficients of a trained model, by module and class."""
     made = model._model
-    found = {"proposals": made.proposer.classifier.coefficients, "refiners": made.proposer.weights}
+    found = {"proposals": made.proposer.function.coefficients}
     for label, detector in made.detectors.items():
-        found |= {f"detector of {label}": detector.classifier.coefficients, f"refiner of {label}": detector.weights}
+        found[f"detector of {label}"] = detector.function.coefficients
     return found | {f"masks of {label}": masks.coefficients for label, masks in made.masks.items()}
 
 
@@ -63,7 +64,7 @@ def test_finds_what_was_shown(protocol):
     for frame, masks in zip(found, truth, strict=True):
         assert best(frame, "red", masks["red"]) > 0.5
         assert best(frame, "blue", masks["blue"]) > 0.5
-        assert all(one.mask.shape == (96, 128) and one.mask.dtype == bool and 0.5 <= one.score <= 1 for one in frame)
+        assert all(one.mask.shape == (96, 128) and one.mask.dtype == bool and 0.4 <= one.score <= 1 for one in frame)
         assert [one.score for one in frame] == sorted((one.score for one in frame), reverse=True)
     assert vision.average_precision(found, truth, overlap=0.5).mean > 0.9
     assert vision.average_precision(found, truth, overlap=0.5, of="boxes").mean > 0.9
@@ -178,6 +179,44 @@ def test_what_is_ignored_is_no_background(monkeypatch):
     assert kept[:15] == kept[15:]
 
 
+def test_without_any_background_nothing_is_claimed():
+    """A frame that is ignored but for its object shows no background: not all the world is that object."""
+    image, masks = picture(0)
+    model = teacher()
+    model.observe(image, masks, ignore=np.ones_like(masks["red"]))
+    with pytest.raises(NotFittedError, match="background"):
+        model.train()
+    model.observe(*picture(1))
+    assert model.train().predict(np.full_like(image, 110)) == []
+
+
+def test_parameters_are_fixed_by_the_first_frame():
+    model = taught("red")
+    model.set_params(penalties=(1.0, 1.0, 1.0))
+    with pytest.raises(ValueError, match="penalties was"):
+        model.train()
+    with pytest.raises(ValueError, match="penalties was"):
+        model.observe(*picture(0))
+    model.set_params(penalties=teacher().penalties)
+    model.train()
+
+
+def test_pools_are_full_after_five_frames():
+    """So that what `train` does no longer grows: rows, centers and batches are as many after 30 frames."""
+    sizes = {}
+    model = teacher(n_batches=2)
+    for seed in range(30):
+        model.observe(*picture(seed))
+        if seed + 1 in (5, 30):
+            frames = list(model._frames.values())
+            quota = Quota.learned(4000, len(frames))
+            rows = [frame.regions.negative(0, 0.3) for frame in frames]
+            sizes[seed + 1] = sum(min(len(own), quota.negatives) for own in rows)
+            assert sum(min(len(frame.regions.positive(0, 0.6)), quota.positives) for frame in frames) <= 2010
+    assert sizes[5] == 4000
+    assert sizes[30] == 30 * 134
+
+
 def test_the_minibootstrap_is_algorithm_1():
     """Against least squares that is solved anew for every set of rows."""
     random = np.random.default_rng(0)
@@ -187,7 +226,7 @@ def test_the_minibootstrap_is_algorithm_1():
     X = np.concatenate([positives, negatives])
     centers = np.r_[0:20, 30:50]
     space = Whitened(settings, X, centers)
-    beta, intercept = minibootstrap(space, np.arange(30), np.arange(30, 260), settings)
+    solution = minibootstrap(space, np.arange(30), np.arange(30, 260), settings)
     kernel = gf.kernels.Gaussian(1.5)
     gram = kernel(X[centers])
 
@@ -199,7 +238,7 @@ def test_the_minibootstrap_is_algorithm_1():
         return lambda points: kernel(points, X[centers]) @ own + goal - mean @ own
 
     expected = plain.minibootstrap(positives, negatives, 50, train, least=30)
-    found = kernel(X, X[centers]) @ beta[:, 0] + intercept
+    found = kernel(X, X[centers]) @ solution.beta[:, 0] + solution.offset[0]
     np.testing.assert_allclose(found, expected(X), atol=1e-6)
     assert (found[:30] > 0).mean() > 0.7
     assert (found[30:] < 0).mean() > 0.8

@@ -5,6 +5,7 @@ import math
 _LEAST = 1000  # centers, if there are as many rows
 _LEAST_OF_SQUARES = 2000  # of a least-squares fit, as long as a pass over the data is affordable
 _EXACT_ROWS = 5000  # rows up to which all are centers of a least-squares fit: one factorization, and no accuracy lost
+_EXACT_ROWS_OF_NEWTON = 2000  # rows up to which all are centers with another loss: a step is one factorization too
 _MOST = 10_000
 _ENTRIES = 3_000_000_000  # of K, that a fit may go through in each pass; 1,000 centers are taken in any case
 _BUFFERS = 3  # matrices of shape (m, m) in float64 that a solver holds
@@ -28,7 +29,7 @@ def automatic_count(n: int, itemsize: int, memory_budget: int, outputs: int = 1,
         Columns of the targets: many functions need more centers than one does.
     exact : bool
         Whether one factorization solves the problem if all rows are centers, as for the squared loss. If not, all are
-        taken up to 1,000.
+        taken up to 2,000, and up to 5,000 where that is less than twice the number there would be.
 
     Examples
     --------
@@ -36,10 +37,10 @@ def automatic_count(n: int, itemsize: int, memory_budget: int, outputs: int = 1,
     >>> [automatic_count(n, 8, 10**10) for n in (500, 5000, 100_000, 10**9)]
     [500, 5000, 3162, 1000]
     """
-    if exact and n <= _EXACT_ROWS:
+    useful = max(_LEAST_OF_SQUARES if exact else _LEAST, math.isqrt(100 * n * max(1, outputs)))
+    if n <= (_EXACT_ROWS if exact else min(_EXACT_ROWS, max(_EXACT_ROWS_OF_NEWTON, 2 * useful))):
         wanted = n
     else:
-        useful = max(_LEAST_OF_SQUARES if exact else _LEAST, math.isqrt(100 * n * max(1, outputs)))
         wanted = min(n, max(_LEAST, min(useful, _ENTRIES // max(1, n))), _MOST)
     square, linear = 8 * _BUFFERS, itemsize * _BLOCK_ROWS
     fitting = (math.sqrt(linear**2 + 4 * square * memory_budget) - linear) / (2 * square)

@@ -74,6 +74,8 @@ def evaluate(
     if target is None:
         raise ValueError(f"{model} does not say which column it predicts: evaluate it in Python")
     X, y = _test(loaded, data, names, task, target, options)
+    encoder = None if isinstance(loaded, gf.TableModel) else loaded.encoder_
+    loaded = loaded if encoder is None else loaded.behind_encoder()  # X has the features that its encoder makes
     scores = only(model_scores(loaded, X, y), metric)
     assert scores is not None
     found = shortcomings(loaded, X, y)
@@ -81,7 +83,7 @@ def evaluate(
         again = ["gyrfalcon", "report", model, data, "--out", report]
         again += [word for option, value in options.items() if value is not None for word in (f"--{option}", value)]
         title = f"{target} of {data.name}"
-        report_of(report, loaded, X, y, title=title, reproduce=shlex.join(map(str, again)))
+        report_of(report, loaded, X, y, title=title, reproduce=shlex.join(map(str, again)), encoder=encoder)
     facts = {"command": name, "model": model, "data": data, "target": target, "task": task}
     facts |= {"test": scores, "warnings": found, "report": report}
     said = [listing(f"{task} of {target}", scores), *([] if report is None else [f"written: {report}"])]
@@ -104,9 +106,10 @@ def _test(
         table = model.read_table(data, **options)
         rows, y = model.truth(table)
         return model.features(rows_of(table, rows)), y
-    if is_large(data):
+    if model.encoder_ is None and is_large(data):
         opened = gf.data.open(data, target=target, features=names)
         return opened.X, opened.y
     table = gf.tables.read_table(data, features=names, **options)  # type: ignore[arg-type]
     column, _ = read_target(table, target)
-    return matrix(rows_of(table, np.flatnonzero(~column.missing)), names), values_of(column, task)
+    known = rows_of(table, np.flatnonzero(~column.missing))
+    return matrix(known, names, encoder=model.encoder_), values_of(column, task)

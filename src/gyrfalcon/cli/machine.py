@@ -14,7 +14,7 @@ import torch
 import gyrfalcon as gf
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "torch", "safetensors", "typer", "rich")
-OPTIONAL = ("pyarrow", "pandas", "polars", "dask", "zarr", "matplotlib")
+OPTIONAL = ("pyarrow", "pandas", "polars", "dask", "zarr", "h5py", "fsspec", "matplotlib")
 
 
 def machine() -> dict[str, Any]:

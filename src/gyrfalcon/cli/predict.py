@@ -64,7 +64,7 @@ def command(
     loaded = gf.load(model)
     _, names, task, target = parts(loaded)
     _check_options(loaded, task, std or interval is not None, threshold, positive)
-    if not isinstance(loaded, gf.TableModel) and is_large(data):
+    if not isinstance(loaded, gf.TableModel) and loaded.encoder_ is None and is_large(data):
         if keep or keep_all:
             raise ValueError("--keep and --keep-all do not go with files that are read in passes: leave them out")
         rows = loaded.write_predictions(data, out, **_columns(task, std, interval, proba))
@@ -127,21 +127,23 @@ def predictions(
     from .summary import parts
 
     estimator, _, task, _ = parts(model)
-    X = model.features(table) if isinstance(model, gf.TableModel) else matrix(table, names)
-    made = estimator.prediction_columns(X, **_columns(task, std, interval, proba))
+    X = model.features(table) if isinstance(model, gf.TableModel) else matrix(table, names, encoder=estimator.encoder_)
+    made = estimator.behind_encoder().prediction_columns(X, **_columns(task, std, interval, proba))
     if isinstance(model, gf.TableModel) and model.threshold is not None:
         made["prediction"] = model.decide(X)
     return made
 
 
-def matrix(table: dict[str, Any], names: list[str], dtype: str = "float32") -> Any:
-    """Columns of numbers as one matrix, for an estimator that was fitted to numbers only."""
+def matrix(table: dict[str, Any], names: list[str], dtype: str = "float32", *, encoder: Any = None) -> Any:
+    """Columns as one matrix: what the encoder of an estimator makes of them, or numbers if it was fitted to those."""
     import numpy as np
 
     from gyrfalcon.encoding.columns import as_column
 
     if absent := [name for name in names if name not in table]:
         raise ValueError(f"the table has no column {absent[0]!r}, which the fit had")
+    if encoder is not None:
+        return encoder.transform({name: table[name] for name in names})
     out = np.stack([as_column(name, table[name]).as_numbers() for name in names], 1)
     if np.isnan(out).any():
         row, column = np.argwhere(np.isnan(out))[0]

@@ -18,13 +18,22 @@ MOST_ROWS = 100_000  # of a stream that a report looks at
 
 
 def report_of(
-    path: Path, model: Any, X: Any, y: Array, *, train: tuple[Any, Array] | None = None, title: str, reproduce: str
+    path: Path,
+    model: Any,
+    X: Any,
+    y: Array,
+    *,
+    train: tuple[Any, Array] | None = None,
+    title: str,
+    reproduce: str,
+    encoder: Any = None,
 ) -> None:
-    """Write the report of an estimator on features and targets."""
+    """Write the report of an estimator on features and targets; `encoder` has made the features, if there is one."""
     from gyrfalcon.report import write_report
 
     estimator, names, _, _ = parts(model)
-    table: dict[str, Any] = {}
+    table: dict[str, Any] = {} if encoder is None else {"preprocessor": encoder}
+    names = names if encoder is None else encoder.get_feature_names_out().tolist()
     if isinstance(model, TableModel):
         table = {"preprocessor": model.preprocessor_, "threshold": model.threshold}
         table["positive"] = model.positive

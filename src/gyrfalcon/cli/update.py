@@ -54,6 +54,8 @@ def command(
         raise ValueError(f"{model} does not say which column it predicts: name it with --target")
     if not _recursive(estimator) and not estimator.updatable:
         raise ValueError(f"{model} keeps nothing that rows could be added to: fit it again with --updatable")
+    if not _recursive(estimator) and not isinstance(loaded, gf.TableModel) and estimator.encoder_ is not None:
+        raise ValueError(f"{model} makes features of missing values, categories or dates: update it in Python")
     X, y, learn = _rows(loaded, data, names, task, column, delimiter)
     classes = getattr(estimator, "classes_", None)
     scores = model_scores(estimator, X, y) if classes is None or np.isin(y, classes).all() else None

@@ -48,13 +48,14 @@ def whitened_gram(rows: float, m: int, features: float) -> float:
     return rows * m * (entry(features, torch.float64) + STORED_ENTRY_NS) + 2 * rows * m**2 * flop(m)
 
 
-def iterations(n: int, m: int, directions: float, penalty: float, per_center: int = 0) -> float:
+def iterations(n: int, m: int, directions: float, penalty: float, per_center: int = 0, *, rough: bool = False) -> float:
     """Of Falkon, preconditioned by k(C, C) or by a sample of so many rows to a center.
 
     More where the spectrum falls beyond what the centers resolve: with few of them, small penalties and few directions
-    that matter to the kernel.
+    that matter to the kernel. The spectrum of a rough kernel falls slowly, and few iterations do whatever they are.
     """
     directions, growth = max(1.0, directions), (n / 5e4) ** 0.12
-    unresolved = 16.5 * np.sqrt(directions) * (max(penalty, 1e-12) * m**2) ** -0.31
-    plain = float(np.clip(growth * min(unresolved, 8 + 7200 / directions**2), 8, 100))
+    ratio = max(penalty, 1e-12) * m**2
+    unresolved = min(16.5 * np.sqrt(directions) * ratio**-0.31, 8 + 7200 / directions**2)
+    plain = float(np.clip(growth * min(unresolved, 15 * ratio**-0.09 if rough else np.inf), 8, 100))
     return plain if not per_center else 3 + plain * ITERATION_SHARE[per_center]

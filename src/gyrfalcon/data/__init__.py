@@ -4,9 +4,11 @@ from .arrays import ArraySource
 from .chunked import ChunkedSource
 from .dask_source import DaskSource
 from .feather import FeatherSource
+from .groups import GroupSource
 from .many import JoinedSource
 from .parquet import ParquetSource
 from .points import Points, as_points
+from .remote import remote
 from .source import Source
 from .table import Table, open
 from .writer import write
@@ -16,6 +18,7 @@ __all__ = [
     "ChunkedSource",
     "DaskSource",
     "FeatherSource",
+    "GroupSource",
     "JoinedSource",
     "ParquetSource",
     "Points",
@@ -23,5 +26,6 @@ __all__ = [
     "Table",
     "as_points",
     "open",
+    "remote",
     "write",
 ]

@@ -9,19 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from . import csv_file
+from . import csv_file, hdf5
 from .arrays import ArraySource
 from .chunked import ChunkedSource
 from .dask_source import DaskSource, is_dask
 from .feather import FeatherSource
+from .groups import GroupSource, arrays_of
 from .many import files_of, join
 from .npy import open_npy, pages_of
 from .parquet import ParquetSource
 from .source import Array, Source
-from .zarr_array import open_zarr
+from .zarr_array import open_zarr, zarr_group
 
-_ENDINGS = (".parquet", ".pq", ".feather", ".arrow", ".ipc", ".npy", *csv_file.SUFFIXES)
-_SUFFIXES = ".parquet, .pq, .feather, .arrow, .ipc, .npy, .zarr, .csv, .tsv"
+_ENDINGS = (".parquet", ".pq", ".feather", ".arrow", ".ipc", ".npy", *csv_file.SUFFIXES, *hdf5.SUFFIXES)
+_SUFFIXES = ".parquet, .pq, .feather, .arrow, .ipc, .npy, .zarr, .h5, .hdf5, .csv, .tsv"
 
 
 @dataclass(frozen=True)
@@ -60,11 +61,12 @@ def open(
     Parameters
     ----------
     data : path, array or chunks
-        The path of a Parquet, Feather (Arrow IPC), .npy, Zarr or CSV file; a list of such paths, a pattern such as
-        ``trips/*.parquet``, or a folder of files of one kind, whose rows follow each other; anything with a shape that
-        is sliced by rows (memory map, Zarr array, HDF5 dataset); a collection of chunks or a function that returns an
-        iterator of them, each X, (X, y) or (X, y, weights); a Dask array or data frame. A CSV file is converted to
-        Parquet once.
+        The path of a Parquet, Feather (Arrow IPC), .npy, Zarr, HDF5 or CSV file; a list of such paths, a pattern such
+        as ``trips/*.parquet``, or a folder of files of one kind, whose rows follow each other; anything with a shape
+        that is sliced by rows (memory map, Zarr array, HDF5 dataset); a collection of chunks or a function that returns
+        an iterator of them, each X, (X, y) or (X, y, weights); a Dask array or data frame. A CSV file is converted to
+        Parquet once. Arrays of a Zarr or HDF5 group are columns by name, see `GroupSource`, and ``trips.h5/taxis`` is
+        the group or array ``taxis`` in a file. Addresses are copied first, by `remote`.
     target : str or int, or several, optional
         The columns to predict, by name, or by number where columns have none. They may hold text.
     weight : str or int, optional
@@ -122,6 +124,9 @@ def _source(data: Any, features: Any, without: Sequence[Any], dtype: Any, cache:
         return _of_path(os.fspath(data), features, without, dtype, cache)
     if is_dask(data):
         return DaskSource(data, features, without, dtype)
+    if (arrays := arrays_of(data)) is not None:
+        where = str(getattr(data, "name", "group")) or "group"
+        return GroupSource(arrays, features, _names(where, without), dtype, where)
     if isinstance(data, Source) or (not hasattr(data, "shape") and (callable(data) or hasattr(data, "__iter__"))):
         if features is not None or without:
             raise ValueError("target, weight and features name columns of files and arrays: chunks come as (X, y)")
@@ -136,9 +141,14 @@ def _source(data: Any, features: Any, without: Sequence[Any], dtype: Any, cache:
 
 
 def _of_path(path: str, features: Any, without: Sequence[Any], dtype: Any, cache: Any) -> Source:
+    if (parts := hdf5.split(path)) is not None and os.path.exists(parts[0]):
+        return hdf5.open_hdf5(path, features, without, dtype, _by_number)
     if not os.path.exists(path):
         if "://" in path:
-            raise ValueError(f"{path} is an address, and only files of this machine are opened: download it first")
+            raise ValueError(
+                f"{path} is an address, and only files of this machine are opened: copy it first, with "
+                f"gyrfalcon.data.remote({path!r}, cache='folder')"
+            )
         raise FileNotFoundError(f"{path} does not exist")
     name = path.lower().rstrip("/\\")
     if name.endswith((".parquet", ".pq")):
@@ -150,6 +160,9 @@ def _of_path(path: str, features: Any, without: Sequence[Any], dtype: Any, cache
     if name.endswith(".npy"):
         return _by_number(lambda columns: open_npy(path, columns, dtype), features, without)
     if name.endswith(".zarr") or os.path.isdir(path):
+        group = zarr_group(path)
+        if group is not None:
+            return GroupSource(group, features, _names(path, without), dtype, path)
         return _by_number(lambda columns: open_zarr(path, columns, dtype), features, without)
     raise ValueError(f"{path} is none of the files that can be read: {_SUFFIXES}")
 

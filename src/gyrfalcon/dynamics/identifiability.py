@@ -17,8 +17,11 @@ SMALL_PART = 1e-4  # of a parameter that may lie in directions that are not
 def unknown_directions(factor: Factor) -> Array:
     """Orthonormal directions of parameters, in units of the prior, that the rows say nothing of; one a row."""
     root = np.sqrt(factor.penalties)
+    if not factor.whole:
+        factor = factor.copy()
+        factor.top_up()
     _, s, Vt = np.linalg.svd(factor.R / root)
-    information = np.square(s) - factor.held  # what rows have added to the prior's one
+    information = np.square(s) - 1.0  # what rows have added to the prior's one
     return np.asarray(Vt[information <= LEAST_INFORMATION * np.square(s[0])])
 
 

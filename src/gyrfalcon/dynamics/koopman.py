@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable
 from typing import Any, Self
@@ -18,6 +19,7 @@ from gyrfalcon.persistence import Savable, State
 from . import choices, control, files
 from .forecast import ForecastErrors, Propagator, Score, forecast_errors, read_steps
 from .gather import gather
+from .kept import KeptFit
 from .lift import Lift
 from .operator import Operator, solve
 from .runs import Runs, RunWarning, as_run
@@ -143,7 +145,15 @@ class Koopman(Savable, BaseEstimator):  # type: ignore[misc]
 
     # Learning.
 
-    def fit(self, X: Any, y: Any = None, *, trajectory: Any = None, inputs: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        trajectory: Any = None,
+        inputs: Any = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+    ) -> Self:
         """Learn from runs, in one pass over their frames. No pair of frames goes from one run to another.
 
         A frame with NaN or infinity drops the pairs it belongs to. Runs that are no longer than the lag are left out.
@@ -157,9 +167,14 @@ class Koopman(Savable, BaseEstimator):  # type: ignore[misc]
             The column of a file that says which run a row belongs to, or a label for each row.
         inputs : sequence of arrays of shape (frames, p), one array, or names of columns of a file, optional
             What acted on the system, one row for each frame: that of x acts until x′.
+        checkpoint : path of a directory, optional
+            Where the sums are kept while a long source is read. The same call after the process was killed goes on from
+            there and ends with the same bits; the files are removed at the end.
         """
         choices.check(self)
-        return self._learn(Runs.of(X, trajectory=trajectory, inputs=inputs), int(self.lag), reset=True)
+        runs = Runs.of(X, trajectory=trajectory, inputs=inputs)
+        kept = None if checkpoint is None else KeptFit(checkpoint, self, runs, self.memory_budget)
+        return self._learn(runs, int(self.lag), reset=True, kept=kept)
 
     def partial_fit(self, X: Any, y: Any = None, *, trajectory: Any = None, inputs: Any = None) -> Self:
         """Learn from more runs. The kernel and the centers are those of the first call.
@@ -195,9 +210,11 @@ class Koopman(Savable, BaseEstimator):  # type: ignore[misc]
         runs = Runs.of(frames, trajectory=np.repeat(np.arange(len(before)), 2), inputs=added)
         return self._learn(runs, 1, reset=True)
 
-    def _learn(self, runs: Runs, lag: int, *, reset: bool) -> Self:
+    def _learn(self, runs: Runs, lag: int, *, reset: bool, kept: KeptFit | None = None) -> Self:
         runs.check(lag)
-        if reset:
+        if kept is not None:
+            kernel, lift = kept.lift(lambda: choices.choose(self, runs))
+        elif reset:
             kernel, lift = choices.choose(self, runs)
         else:
             kernel, lift = self.kernel_, self._lift
@@ -207,7 +224,9 @@ class Koopman(Savable, BaseEstimator):  # type: ignore[misc]
                     f"runs have {runs.n_features} features and {runs.n_inputs} inputs, the first had "
                     f"{expected[0]} and {expected[1]}"
                 )
-        found = gather(runs, lift, [lag], form=self.input_form, verbose=bool(self.verbose))[0]
+        found = gather(runs, lift, [lag], form=self.input_form, verbose=bool(self.verbose), kept=kept)[0]
+        if kept is not None:
+            kept.clear()
         if found.count == 0:
             raise ValueError("no pair of frames is free of NaN and infinity: there is nothing to learn from")
         if (lost := runs.pairs(lag) - found.count) > 0:

@@ -71,6 +71,15 @@ class Lift:
             rows = slice(start, min(len(X), start + self.block_rows))
             yield rows, self.block(X[rows])
 
+    def parameter_gradients(self, X: Array | None, weights: Array) -> dict[str, Array]:
+        """Derivatives of Σᵢⱼ weightsᵢⱼ k(xᵢ, cⱼ) in the kernel's parameters by name; of k(cᵢ, cⱼ) without states."""
+        matrix = self._matrix
+        if X is not None:
+            matrix = matrix.with_points(Points(X.astype(self.centers.dtype, copy=False)))
+        given = np.ascontiguousarray(weights, dtype=self.centers.dtype)
+        found = matrix.row_gradients(slice(None), given, wanted=("parameters",)).parameters
+        return {name: value.detach().cpu().numpy().astype(np.float64) for name, value in found.items()}
+
     def __call__(self, X: Array) -> Array:
         out = np.empty((len(X), self.rank))
         for rows, Z in self.blocks(X):

@@ -33,12 +33,16 @@ class RunWarning(UserWarning):
 
 
 class Frames(NamedTuple):
-    """Consecutive frames, the runs they belong to, what acted on them, and which of them are free of NaN."""
+    """Consecutive frames, the runs they belong to, what acted on them, and which of them are free of NaN.
+
+    `stop` is the number of the frame after the last one, if a pass that begins there has the same blocks.
+    """
 
     states: Array
     runs: Array
     inputs: Array | None
     whole: Array
+    stop: int | None = None
 
 
 class Rows(Protocol):
@@ -174,14 +178,16 @@ class Runs:
         middle = np.cumsum(self.lengths) - self.lengths / 2
         return np.minimum((count * middle / max(1, int(self.lengths.sum()))).astype(np.int64), count - 1)
 
-    def blocks(self, rows: int) -> Iterator[Frames]:
-        """One pass over all frames, at most so many at a time. Frames with NaN come as zeros."""
+    def blocks(self, rows: int, first: int = 0) -> Iterator[Frames]:
+        """One pass over all frames from one on, at most so many at a time. Frames with NaN come as zeros."""
         ends = np.cumsum(self.lengths)
-        for place, chunk in self.rows.chunks():
+        for place, chunk in self.rows.chunks(first):
             for start in range(0, len(chunk), rows):
                 part = chunk[start : start + rows]
                 numbers = np.arange(place.start + start, place.start + start + len(part))
-                yield self._frames(part, np.searchsorted(ends, numbers, side="right"))
+                frames = self._frames(part, np.searchsorted(ends, numbers, side="right"))
+                last = start + rows >= len(chunk)
+                yield frames._replace(stop=place.stop) if last else frames
 
     def _frames(self, rows: Array, runs: Array) -> Frames:
         whole = np.asarray(np.isfinite(rows).all(1))

@@ -22,11 +22,14 @@ from .implied import read_lags
 from .koopman import Koopman
 from .lift import Lift
 from .operator import Operator, solve
+from .refinement import movable, refine
+from .risk import LeftOutRisk
 from .runs import Runs
 
 MULTIPLES = (0.25, 0.5, 1.0, 2.0, 4.0)  # of the length scale, to begin with
 PENALTIES = tuple(10.0**power for power in range(-10, -1))
 RANKS = (2, 5, 10, 20, 40, 80)
+GRADIENT_STEPS = 10
 EXTENSIONS = 3  # how often the range of length scales is extended, or a gap in it is halved
 
 
@@ -45,6 +48,7 @@ class KoopmanCandidate(NamedTuple):
     rank: int | None
     lag: int
     error: float
+    kernel: Kernel | None = None  # that gradient steps led to
 
 
 @dataclass(frozen=True)
@@ -96,6 +100,7 @@ def tune(
     lags: Sequence[int] | None = None,
     horizon: int | Sequence[int] | None = None,
     folds: int = 5,
+    gradient_steps: int | None = None,
     trajectory: Any = None,
     inputs: Any = None,
 ) -> KoopmanSearch:
@@ -104,7 +109,8 @@ def tune(
     The error is that of the state so many frames ahead, in units of its deviation. Whole runs are left out, or blocks
     of time where there are fewer runs than folds; frames are never split at random. A length scale costs one pass over
     the frames, and all penalties, ranks and lags are questions to its moments. The range of length scales is extended,
-    or refined around the best one.
+    or refined around the best one. From the best candidate a few gradient steps move the penalty and the kernel's
+    parameters, each length scale of its own if there are several; they count if they make the error smaller.
 
     Parameters
     ----------
@@ -120,6 +126,9 @@ def tune(
     horizon : int or sequence of int, optional
         How many frames ahead forecasts are judged: one lag if not given, or the product of the lags.
     folds : int
+    gradient_steps : int, optional
+        Steps after the grid, each of which costs two to four passes. If not given, ten where length scales and
+        penalties are left to the search and there are no inputs, and none otherwise.
 
     Examples
     --------
@@ -142,6 +151,7 @@ def tune(
     grid = _grid(model, penalties, ranks)
     search = _Search(model, runs, wanted, horizons, grid, runs.parts(folds), folds)
     kernel, lift = choices.choose(model, runs)
+    steps = _gradient_steps(gradient_steps, kernel, runs, free=multiples is None and penalties is None)
     found: dict[float, list[KoopmanCandidate]] = {}
     for multiple in _multiples(multiples, found):
         if multiple != 1.0:
@@ -149,8 +159,12 @@ def tune(
         found[multiple] = search.evaluate(lift if multiple == 1.0 else scaled, multiple)
     everything = [candidate for some in found.values() for candidate in some]
     best = min(everything, key=lambda candidate: candidate.error)
+    if steps:
+        everything.append(search.refined(best, _scaled(kernel, best.multiple), lift.centers, steps))
+        best = min(best, everything[-1], key=lambda candidate: candidate.error)
+    found_kernel = _scaled(kernel, best.multiple) if best.kernel is None else best.kernel
     chosen = clone(model).set_params(
-        kernel=_scaled(kernel, best.multiple), length_scale="auto", penalty=best.penalty, rank=best.rank, lag=best.lag
+        kernel=found_kernel, length_scale="auto", penalty=best.penalty, rank=best.rank, lag=best.lag
     )
     return KoopmanSearch(chosen, best, tuple(everything), search.persistence, tuple(horizons))
 
@@ -161,6 +175,18 @@ def _horizons(horizon: Any, lags: Sequence[int]) -> list[int]:
         if any(frames % lag for frames in horizons):
             raise ValueError(f"horizon={horizon!r} must be a multiple of lag={lag}: forecasts go in steps of the lag")
     return horizons
+
+
+def _gradient_steps(given: int | None, kernel: Kernel, runs: Runs, *, free: bool) -> int:
+    """How many there are; refused where there is no gradient."""
+    why = "there are inputs" if runs.n_inputs else "" if movable(kernel) else f"{kernel!r} has nothing to move"
+    if given is None:
+        return GRADIENT_STEPS if free and not why else 0
+    if isinstance(given, bool) or not isinstance(given, int) or given < 0:
+        raise ValueError(f"gradient_steps must be a whole number that is not negative, got {given!r}")
+    if given and why:
+        raise ValueError(f"gradient_steps={given} cannot be made, since {why}: pass gradient_steps=0")
+    return given
 
 
 def _grid(model: Koopman, penalties: Any, ranks: Any) -> list[tuple[float, list[int | None]]]:
@@ -198,6 +224,17 @@ def _scaled(kernel: Kernel, multiple: float) -> Kernel:
         raise ValueError(f"{kernel!r} has no length scale of its own: pass multiples=(1.0,)")
     scale = np.asarray(kernel.length_scale, dtype=np.float64) * multiple  # type: ignore[attr-defined]
     return dataclasses.replace(kernel, length_scale=float(scale) if scale.ndim == 0 else tuple(scale.tolist()))  # type: ignore[call-arg]
+
+
+def _ratio(before: Kernel, after: Kernel) -> float:
+    """The geometric mean of the factors by which length scales have changed; one if there are none."""
+    pairs = zip(before.parameters().items(), after.parameters().values(), strict=True)
+    logs = [
+        np.log(np.asarray(new, dtype=float)) - np.log(np.asarray(old, dtype=float))
+        for (name, old), new in pairs
+        if name.split(".")[-1] == "length_scale"
+    ]
+    return math.exp(float(np.mean(np.concatenate([np.ravel(part) for part in logs])))) if logs else 1.0
 
 
 class _Search:
@@ -243,6 +280,18 @@ class _Search:
             KoopmanCandidate(multiple, penalty, rank, lag, math.sqrt(max(error, 0.0) / unit))
             for (penalty, rank, lag), error in errors.items()
         ]
+
+    def refined(self, best: KoopmanCandidate, kernel: Kernel, centers: Array, steps: int) -> KoopmanCandidate:
+        """What gradient steps make of a candidate with that kernel."""
+        model, budget = self.model, self.model.memory_budget
+        risk = LeftOutRisk(
+            self.runs, centers, self.parts, self.folds, str(model.method), best.rank, best.lag, self.horizons, budget
+        )
+        moved, penalty = refine(risk, kernel, best.penalty, steps)
+        grid: list[tuple[float, list[int | None]]] = [(penalty, [best.rank])]
+        alone = _Search(model, self.runs, [best.lag], self.horizons, grid, self.parts, self.folds)
+        multiple = best.multiple * _ratio(kernel, moved)
+        return alone.evaluate(Lift(moved, centers, memory_budget=budget), multiple)[0]._replace(kernel=moved)
 
     def _operators(self, moments: LaggedMoments) -> Iterator[tuple[tuple[float, int | None], Operator]]:
         for penalty, ranks in self.grid:

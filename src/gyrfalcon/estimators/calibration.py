@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
@@ -59,7 +59,7 @@ class Calibration:
         The slopes have a normal prior, which decides where there are few rows and keeps them finite where the classes
         are separable. Weights below one on average are raised to one, so that their unit does not matter.
         """
-        weights = weights * max(1.0, len(weights) / weights.sum())
+        weights = at_least_one(weights)
         terms = np.stack([shares, _logarithms(shares)])
         own = terms[:, np.arange(len(labels)), labels]
 
@@ -78,7 +78,15 @@ class Calibration:
         return cls(*map(float, found.x))
 
 
-def calibrate(
+class Judged(NamedTuple):
+    """Shares of rows that were left out, which of them is true, and weights."""
+
+    shares: Array
+    labels: Array
+    weights: Array
+
+
+def judged_rows(
     kernel: Kernel,
     centers: AnyPoints | None,
     points: AnyPoints,
@@ -88,8 +96,8 @@ def calibrate(
     *,
     noise: float,
     intercept: bool,
-) -> Calibration | None:
-    """A calibration for a least squares fit, from some of its rows, each left out in turn; None if they are too few.
+) -> Judged | None:
+    """What a least squares fit says of some of its rows, each left out in turn; None if they are too few.
 
     The rows are a sample that the model's kernel, noise and, if there are fewer than rows, its centers are fitted to
     again. Which rows depends on what they are if there are few, and else on their order too.
@@ -113,7 +121,12 @@ def calibrate(
         return targets.encode(labels[rows])
 
     found = leave_out(kernel, centers, points, encode, weights, noise=noise, intercept=intercept)
-    return None if found is None else Calibration.of(*targets.judged(found.outputs, labels[found.rows], found.weights))
+    return None if found is None else Judged(*targets.judged(found.outputs, labels[found.rows], found.weights))
+
+
+def at_least_one(weights: Array) -> Array:
+    """Weights below one on average are raised to one, so that their unit does not matter."""
+    return weights * max(1.0, len(weights) / weights.sum())
 
 
 def _logarithms(shares: Array) -> Array:

@@ -31,10 +31,12 @@ from gyrfalcon.losses import (
 )
 from gyrfalcon.moments import Moments
 from gyrfalcon.persistence import State
+from gyrfalcon.tuning import Trace
 
+from .balance import LEAST_SHARE, balance
 from .base import KernelEstimator
 from .beginning import begin
-from .calibration import Calibration, calibrate
+from .calibration import Calibration, Judged, judged_rows
 from .callbacks import with_callbacks
 from .data import hand_back, names_of, read_labels, read_weights, refuse_gradients
 from .interrupts import keeps_the_old_model
@@ -276,10 +278,24 @@ n_features_in_, feature_names_in_, encoder_
         started = time.perf_counter()
         noise, intercept = self.penalty_ * fitted.total_weight, bool(self.fit_intercept)
         centers = self.centers_ if self.partition_ is None else None
-        self.calibration_ = calibrate(
+        found = judged_rows(
             self.kernel_, centers, points, labels, weights, self._targets, noise=noise, intercept=intercept
         )
+        if found is not None:
+            open_ = self.tune == "auto" and self.penalty == "auto" and intercept
+            if open_ and len(found.labels) >= LEAST_SHARE * points.shape[0] and isinstance(self.tuning_, Trace):
+                found = self._balance(found, self.tuning_)
+            self.calibration_ = Calibration.of(*found)
         self.record_.seconds["calibrate"] = time.perf_counter() - started
+
+    def _balance(self, found: Judged, trace: Trace) -> Judged:
+        """Move the border between classes by the intercept, where rows that were left out ask for it."""
+        if not isinstance(self._targets, ClassTargets):
+            return found
+        offsets, stage = balance(found, self.penalty_)
+        trace.stages.append(stage)
+        self.intercept_ = self.intercept_ + self._targets.outputs_of(offsets)
+        return found._replace(shares=found.shares + offsets)
 
     @available_if(is_updatable)  # type: ignore[untyped-decorator]
     @keeps_the_old_model

@@ -16,15 +16,26 @@ from gyrfalcon.matrix import KernelMatrix
 from .data import hand_back, read_points
 
 if TYPE_CHECKING:
+    from gyrfalcon.kernels import Kernel
+
     from .posterior import Posterior
+    from .targets import RegressionTargets
 
 
 class GaussianProcessMixin:
     """For an estimator that keeps what its posterior needs, in `_evidence`, and makes it by `_ready_posterior`."""
 
+    kernel_: Kernel
+    centers_: Any
     penalty_: float
     coefficients_: Array
     _evidence: dict[str, Array]
+    _targets: RegressionTargets
+    if TYPE_CHECKING:  # methods of the estimator, which comes after the mixin in the order of bases
+
+        def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any: ...
+
+        def _outputs(self, X: Any) -> Array: ...
 
     def predict_interval(self, X: Any, coverage: float = 0.95) -> tuple[Any, Any]:
         """The lower and the upper ends of intervals that hold a new observation with some probability.
@@ -47,7 +58,7 @@ class GaussianProcessMixin:
         True
         """
         z = normal_quantile(coverage)
-        mean, std = self.predict(X, return_std=True)  # type: ignore[attr-defined]
+        mean, std = self.predict(X, return_std=True)
         return mean - z * std, mean + z * std
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Array:
@@ -73,7 +84,7 @@ class GaussianProcessMixin:
         random = check_random_state(random_state)
         values, vectors = np.linalg.eigh(covariance)
         root = vectors * np.sqrt(np.maximum(values, 0.0))
-        spread = np.sqrt(self._evidence["prior"] * self._widening) * self._targets.unit  # type: ignore[attr-defined]
+        spread = np.sqrt(self._evidence["prior"] * self._widening) * self._targets.unit
         draws = root @ random.standard_normal((len(mean), len(spread) * n_samples))
         out = mean[:, :, None] + draws.reshape(len(mean), len(spread), n_samples) * spread[:, None]
         return np.asarray(out[:, 0] if self.coefficients_.ndim == 1 else out)
@@ -96,14 +107,14 @@ class GaussianProcessMixin:
         posterior = self._ready_posterior("log_marginal_likelihood")
         noise, prior = self._evidence["noise"], self._evidence["prior"]
         n = float(np.mean(noise / (prior * self.penalty_)))  # the sum of the weights
-        unit = self._targets.unit  # type: ignore[attr-defined]
+        unit = self._targets.unit
         determinant = n * math.log(n * self.penalty_) + posterior.log_determinant()
         return float(np.sum(-n / 2 * (1 + np.log(2 * np.pi * prior * unit**2)) - determinant / 2))
 
     def _with_covariance(self, X: Any, mean: Any) -> tuple[Any, Array]:
         """What `predict` returns with `return_cov`: the covariance of new observations, noise included."""
         covariance = self._joint(X)[1]
-        scales = self._targets.unit**2 * self._widening  # type: ignore[attr-defined]
+        scales = self._targets.unit**2 * self._widening
         noise = np.eye(len(covariance))
         each = [
             (covariance * prior + noise * level) * scale
@@ -114,12 +125,12 @@ class GaussianProcessMixin:
     def _joint(self, X: Any) -> tuple[Array, Array]:
         """The means of the outputs, of shape (n, t), and the covariance of f in units of the prior's variance."""
         posterior = self._ready_posterior("return_cov")
-        points = as_kind(read_points(self, X, reset=False), self.centers_)  # type: ignore[attr-defined]
+        points = as_kind(read_points(self, X, reset=False), self.centers_)
         K = self._toward_centers(points)
-        square = KernelMatrix(self.kernel_, Points(points), cache=False)  # type: ignore[attr-defined]
+        square = KernelMatrix(self.kernel_, Points(points), cache=False)
         every = slice(0, K.shape[0])
         covariance = posterior.covariance(K.wide_block(every), square.wide_block(every))
-        return self._outputs(X), covariance  # type: ignore[attr-defined]
+        return self._outputs(X), covariance
 
     @property
     def _widening(self) -> Array:

@@ -321,6 +321,10 @@ def _pose(
     if group is not None and isinstance(targets.loss, Squared):
         Y, weights, floor = center_rules.merge(Y, weights, group, C.shape[0])
         points, symmetric = C, True
+    elif group is not None and C.shape[0] == np.count_nonzero(group >= 0):  # each row is a center of its own
+        order = np.argsort(group)[len(group) - C.shape[0] :]
+        Y, weights = Y[order], None if weights is None else weights[order]
+        points, symmetric = C, True
     elif group is None and not isinstance(points, Source):
         symmetric = Points(points).equals(Points(C))
     if weights is not None and weights.min() == weights.max():

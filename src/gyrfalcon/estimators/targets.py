@@ -146,6 +146,10 @@ class ClassTargets(_Coded):
         k = len(self.coding.codes)
         return (1 + (k - 1) * scores) / k if isinstance(self.coding, Simplex) else scores
 
+    def outputs_of(self, offsets: Array) -> Array:
+        """The change of outputs that changes shares by offsets of zero sum."""
+        return np.asarray(self.coding.codes.T @ offsets)
+
     def judged(self, outputs: Array, y: Array, weights: Array) -> tuple[Array, Array, Array]:
         """Shares, which of them is true, and weights, for a calibration."""
         return self.shares(outputs), self.indices(y, None), weights

@@ -31,6 +31,8 @@ SEED = 0  # of the sample and its centers: the same rows, the same decision
 NOTHING_LEFT = 1e-8  # of the variance: centers that err no more leave leaves nothing but rounding to fit
 NOTHING_LEARNED = 0.98  # of the variance: if the fewest centers err as much, there is no signal to spend time on
 ALIKE = 0.01  # part of the lowest error by which others are called as low, and the cheapest of them taken
+MANY_ROWS = 20_000  # beyond, where time matters more, it is
+ALIKE_OF_MANY = 0.05
 CENTER_PARTS = (4, 2, 1)  # of the centers there would be: a quarter, and so on
 LEAST_CENTERS = 250
 
@@ -92,13 +94,14 @@ def try_partition(
         errors.append(_error(out, values) / constant)
         if errors[0] > NOTHING_LEARNED:
             break
-    chosen = _cheapest_of_alike(ways, errors)
+    alike = ALIKE if rows <= MANY_ROWS else ALIKE_OF_MANY
+    chosen = _cheapest_of_alike(ways, errors, alike)
     stage = Stage(
         "centers and leaves",
         f"error on {len(out.Y):,} rows of a fit to {len(kept.Y):,}, of that of a constant",
         [Candidate(f"{kernel!r}, {way}", noise, error) for way, error in zip(ways, errors, strict=False)],
         chosen,
-        f"the cheapest of those within {ALIKE:.0%} of the lowest error",
+        f"the cheapest of those within {alike:.0%} of the lowest error",
     )
     return Trial(ways[chosen].partition, ways[chosen].n_centers, stage)
 
@@ -109,8 +112,8 @@ def _ways(partition: Partition, n_centers: int) -> list[_Way]:
     return [*(_Way(count, None) for count in counts), _Way(partition.centers, partition)]
 
 
-def _cheapest_of_alike(ways: list[_Way], errors: list[float]) -> int:
-    limit = (1 + ALIKE) * min(errors)
+def _cheapest_of_alike(ways: list[_Way], errors: list[float], alike: float) -> int:
+    limit = (1 + alike) * min(errors)
     alone = [error for way, error in zip(ways, errors, strict=False) if way.partition is None]
     if min(alone) <= NOTHING_LEFT:
         limit = max(limit, min(alone))

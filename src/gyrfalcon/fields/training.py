@@ -94,7 +94,8 @@ class Trainer:
 
     def finish(self) -> None:
         """Leave a field that remembers nothing of its training."""
-        self.record.add(self.count, self.seconds, self.psnr)
+        if self.record.steps[-1:] != [self.count]:  # which `step` has added already, if it is a power of two
+            self.record.add(self.count, self.seconds, self.psnr)
         self.field.numbers = self.field.numbers.detach()
         if self.field.codes is not None:
             self.field.codes = self.field.codes.detach()

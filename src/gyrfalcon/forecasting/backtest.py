@@ -16,6 +16,7 @@ from gyrfalcon.moments import Moments
 from gyrfalcon.persistence import State
 
 from .problem import Problem
+from .recalibration import History, moving_bounds
 from .regression import Basis, Regression
 from .results import Backtest
 from .series import Series
@@ -44,7 +45,7 @@ def run(
     origins = origins[origins >= len(model.series_)]
     if len(origins) == 0:
         raise ValueError(f"{series!r} has no window of memory={problem.memory} stamps without a gap or NaN")
-    errors = model.errors_
+    intervals = None
     if model.model == "persistence" or retrain == "static":
         if checkpoint is not None:
             raise ValueError(
@@ -54,9 +55,9 @@ def run(
         found = model.means(history, origins)
     else:
         kept = None if checkpoint is None else _checkpoint(checkpoint, model, history, plan)
-        if levels and plan.window is not None:
-            errors = _errors(model, plan)
         found = _retrained(model, history, origins, plan, kept)
+        if levels and plan.window is not None and model.errors_ is not None:
+            intervals = _moving_intervals(model, history, origins, plan, found, levels)
     ahead = np.array(problem.horizons) * history.step
     return Backtest(
         target=problem.design.target,
@@ -66,7 +67,7 @@ def run(
         actual=problem.actual(history, origins),
         mean=found,
         persistence=problem.persistence(history, origins),
-        intervals=model.intervals(found, levels, errors),
+        intervals=model.intervals(found, levels, model.errors_) if intervals is None else intervals,
         retrain=str(retrain),
     )
 
@@ -120,22 +121,36 @@ def _retrained(model: KernelForecaster, history: Series, origins: Array, plan: _
     return found
 
 
-def _errors(model: KernelForecaster, plan: _Plan) -> Array | None:
-    """Sorted errors of forecasts of the last half of the training series, by models that are trained in the same way.
+def _moving_intervals(
+    model: KernelForecaster, history: Series, origins: Array, plan: _Plan, found: Array, levels: tuple[float, ...]
+) -> dict[float, tuple[Array, Array]]:
+    """Intervals that begin with errors of the last half of the training series, by models that are trained in the same
+    way, and are corrected with those of the backtest.
 
-    Those of the fit are errors of models of everything before, which are better than models of a short window.
+    Errors of the fit are those of models of everything before, which are better than models of a short window.
     """
-    if model.errors_ is None:
-        return None
     series, problem = model.series_, model.problem_
     rows = problem.training(series)
-    origins = rows[len(rows) // 2 :]
-    nothing = model.moments_ - model.moments_
-    state = _Sliding(model.basis_, problem, series, rows, nothing, (0, 0))
-    found = np.full((len(origins), len(problem.horizons)), np.nan)
-    for _, chosen, means in _periods(model, series, origins, int(origins[0]), plan, state, -1):
-        found[chosen] = means
-    return np.sort(problem.actual(series, origins) - found, axis=0)
+    before = rows[len(rows) // 2 :]
+    state = _Sliding(model.basis_, problem, series, rows, model.moments_ - model.moments_, (0, 0))
+    means = np.full((len(before), len(problem.horizons)), np.nan)
+    for _, chosen, some in _periods(model, series, before, int(before[0]), plan, state, -1):
+        means[chosen] = some
+    errors = [problem.actual(series, before) - means, problem.actual(history, origins) - found]
+    times = np.concatenate([series.times[before], history.times[origins]])
+    past = History(times, np.array(problem.horizons) * history.step, np.concatenate(errors), len(before))
+    begin = history.times[len(series)]
+    numbers = _numbers(history, origins, begin, plan.period)
+    intervals = {}
+    for level in levels:
+        lower, upper = moving_bounds(past, numbers, begin, plan.period, level)
+        intervals[level] = (model.limited(found + lower), found + upper)
+    return intervals
+
+
+def _numbers(history: Series, origins: Array, begin: np.datetime64, period: np.timedelta64) -> Array:
+    """The period of each origin, counted from a moment."""
+    return np.asarray((history.times[origins] - begin) // period).astype(np.int64)
 
 
 def _periods(
@@ -150,7 +165,7 @@ def _periods(
     ends = rows + problem.horizons[-1]  # the last stamp that a window needs
     first = int(np.searchsorted(ends, start))
     begin = history.times[start]
-    number = np.asarray((history.times[origins] - begin) // plan.period).astype(np.int64)
+    number = _numbers(history, origins, begin, plan.period)
     for place in np.unique(number[number > done]):
         moment = begin + int(place) * plan.period
         stop = int(np.searchsorted(ends, np.searchsorted(history.times, moment)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 MODELS = ("kernel", "linear", "persistence")
 DECAYS = (0.0, 0.5, 1.0, 1.5)
+REMOTENESS = (2.0, 4.0, 1e3)  # the last leaves exogenous channels out
 MULTIPLES = ((0.5, 2.0), (0.71, 1.41))  # of the best length scale so far, in two steps
 PENALTIES = 10.0 ** np.arange(-9.0, 0.5, 1.0)
 FINE = 10.0 ** np.array([-0.5, 0.0, 0.5])  # around the best of these
@@ -45,7 +46,7 @@ def check(model: KernelForecaster) -> None:
     _count("folds", model.folds, least=2)
     if model.n_centers != "auto":
         _count("n_centers", model.n_centers)
-    for name in ("penalty", "decay"):
+    for name in ("penalty", "decay", "remoteness"):
         value = getattr(model, name)
         number = isinstance(value, numbers.Real) and not isinstance(value, bool)
         if value != "auto" and (not number or not 0 <= value < math.inf):
@@ -59,7 +60,13 @@ def check(model: KernelForecaster) -> None:
     automatic = isinstance(scale, str) and scale == "auto"
     if not automatic and (not isinstance(scale, numbers.Real) or not 0 < float(scale) < math.inf):
         raise ValueError(f"length_scale must be 'auto' or a positive multiple of the automatic one, got {scale!r}")
-    for name, unset in (("length_scale", automatic), ("decay", model.decay == "auto")):
+    if model.remoteness != "auto" and (model.exogenous is None or model.remoteness == 0):
+        raise ValueError(
+            f"remoteness={model.remoteness!r} must be positive and goes with exogenous channels: leave it out, or name "
+            "them"
+        )
+    shape = {"length_scale": automatic, "decay": model.decay == "auto", "remoteness": model.remoteness == "auto"}
+    for name, unset in shape.items():
         if not unset and (given or model.model != "kernel"):
             raise ValueError(f"{name} goes with model='kernel' and a kernel that is given by name: leave it out")
     calendar(model)
@@ -68,7 +75,8 @@ def check(model: KernelForecaster) -> None:
 def tuned(model: KernelForecaster) -> bool:
     """Whether anything is to be chosen by rows held out."""
     by_name = model.model == "kernel" and isinstance(model.kernel, str)
-    shape = by_name and (isinstance(model.length_scale, str) or model.decay == "auto")
+    farther = model.remoteness == "auto" and model.exogenous is not None
+    shape = by_name and (isinstance(model.length_scale, str) or model.decay == "auto" or farther)
     return bool(model.model != "persistence" and (model.penalty == "auto" or shape))
 
 
@@ -95,6 +103,14 @@ def _count(name: str, value: Any, least: int = 1) -> None:
         raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
 
 
+class Shape(NamedTuple):
+    """How length scales are made of spreads."""
+
+    multiple: float = 1.0
+    decay: float = 0.0
+    remoteness: float = 1.0
+
+
 @dataclass(frozen=True)
 class Chosen:
     """A basis, penalties for each output, the moments of all blocks if they were needed, and what was found."""
@@ -102,8 +118,7 @@ class Chosen:
     basis: Basis
     penalties: Array
     folds: Folds
-    multiple: float
-    decay: float
+    shape: Shape
 
 
 class Chooser:
@@ -137,20 +152,24 @@ class Chooser:
             model.model == "linear"
         ):  # coordinates are their own centers: the features are the inputs in units of spreads
             scales = tuple((self.spread * math.sqrt(len(self.spread))).tolist())
-            return self._finished(Linear(scales), np.diag(self.spread), 1.0, 0.0)
+            return self._finished(Linear(scales), np.diag(self.spread), Shape())
         if isinstance(model.kernel, Kernel):
-            return self._finished(model.kernel, self._centers(model.kernel, self.n_centers), 1.0, 0.0)
-        multiple, decay = self._search()
-        kernel = self.kernel(multiple, decay)
-        return self._finished(kernel, self._centers(kernel, self.n_centers), multiple, decay)
+            return self._finished(model.kernel, self._centers(model.kernel, self.n_centers), Shape())
+        shape = self._search()
+        kernel = self.kernel(shape)
+        return self._finished(kernel, self._centers(kernel, self.n_centers), shape)
 
-    def kernel(self, multiple: float, decay: float) -> Kernel:
-        """The named kernel whose length scales grow with the age of a lag, as (1 + j)^decay."""
-        lagged = len(self.problem.design.inputs)
-        age = np.repeat(1.0 + np.arange(self.problem.memory), lagged) ** decay
+    def kernel(self, shape: Shape) -> Kernel:
+        """The named kernel whose length scales grow with the age of a lag, as (1 + j)^decay, and are longer for
+        exogenous channels."""
+        design, memory = self.problem.design, self.problem.memory
+        own = len(design.inputs) - design.n_exogenous
+        channels = np.append(np.ones(own), np.full(design.n_exogenous, shape.remoteness))
+        age = np.outer((1.0 + np.arange(memory)) ** shape.decay, channels).ravel()
         growth = np.concatenate([age, np.ones(len(self.spread) - len(age))])
         distance = math.sqrt(2 * float((1 / growth**2).sum()))  # the root mean square between two rows
-        return from_name(self.model.kernel, length_scale=tuple((multiple * distance * growth * self.spread).tolist()))
+        scales = shape.multiple * distance * growth * self.spread
+        return from_name(self.model.kernel, length_scale=tuple(scales.tolist()))
 
     def _centers(self, kernel: Kernel, count: int) -> Array:
         budget = self.model.memory_budget
@@ -158,25 +177,39 @@ class Chooser:
             select(self.model.centers, kernel, self.sample, count, random=self.random, memory_budget=budget)
         )
 
-    def _search(self) -> tuple[float, float]:
-        """In two steps: decays at the automatic length scale and multiples of it, then finer multiples."""
-        scale, decay = self.model.length_scale, self.model.decay
-        decays = DECAYS if decay == "auto" else (float(decay),)
-        first = 1.0 if isinstance(scale, str) else float(scale)
-        if not isinstance(scale, str) and len(decays) == 1:
-            return first, decays[0]
-        tried = {(first, one): self._tried(first, one) for one in decays}
-        best = min(tried, key=tried.__getitem__)
-        for factors in MULTIPLES if isinstance(scale, str) else ():
-            near = sorted((best[0] * factor, best[1]) for factor in factors)
-            tried |= {key: self._tried(*key) for key in near}
-            best = min(tried, key=tried.__getitem__)
+    def _search(self) -> Shape:
+        """In steps: decays, multiples of the automatic length scale, remoteness, multiples again, then finer ones."""
+        scale, decay, remoteness = self.model.length_scale, self.model.decay, self.model.remoteness
+        first = Shape(
+            1.0 if isinstance(scale, str) else float(scale),
+            DECAYS[0] if decay == "auto" else float(decay),
+            1.0 if remoteness == "auto" else float(remoteness),
+        )
+        farther = REMOTENESS if remoteness == "auto" and self.problem.design.n_exogenous else ()
+        free = MULTIPLES if isinstance(scale, str) else ()
+        if decay != "auto" and not free and not farther:
+            return first
+        tried: dict[Shape, float] = {}
+        best = self._best(tried, [first._replace(decay=one) for one in (DECAYS if decay == "auto" else [first.decay])])
+        for place, factors in enumerate(free):
+            best = self._best(tried, [best._replace(multiple=best.multiple * factor) for factor in factors])
+            if place == 0 and farther:
+                near, best = best, self._best(tried, [best._replace(remoteness=one) for one in farther])
+                if best != near:
+                    best = self._best(tried, [best._replace(multiple=best.multiple * factor) for factor in factors])
+        if farther and not free:
+            best = self._best(tried, [best._replace(remoteness=one) for one in farther])
         return best
 
-    def _tried(self, multiple: float, decay: float) -> float:
+    def _best(self, tried: dict[Shape, float], shapes: list[Shape]) -> Shape:
+        """The best of all that were tried, these among them."""
+        tried |= {shape: self._tried(shape) for shape in sorted(shapes) if shape not in tried}
+        return min(tried, key=tried.__getitem__)
+
+    def _tried(self, shape: Shape) -> float:
         """The error of rows held out over that of their mean, averaged over outputs, with the best penalties."""
         centers = self.sample[:: max(1, len(self.sample) // SEARCH_CENTERS)][:SEARCH_CENTERS]
-        basis = Basis.of(self.kernel(multiple, decay), np.ascontiguousarray(centers), self.model.memory_budget)
+        basis = Basis.of(self.kernel(shape), np.ascontiguousarray(centers), self.model.memory_budget)
         penalties = PENALTIES if self.model.penalty == "auto" else np.array([float(self.model.penalty)])
         errors = self._folds(basis).errors(penalties).min(0)
         return float((errors / np.square(self.Y - self.origin).sum(0)).mean())
@@ -185,13 +218,13 @@ class Chooser:
         parts = basis.parts(self.X, self.Y, self.labels, self.parts, self.origin)
         return Folds(parts, basis.inverse_gram)
 
-    def _finished(self, kernel: Kernel, centers: Array, multiple: float, decay: float) -> Chosen:
+    def _finished(self, kernel: Kernel, centers: Array, shape: Shape) -> Chosen:
         """With penalties on a grid of decades, and then on a finer one around the best of each output."""
         basis = Basis.of(kernel, centers, self.model.memory_budget)
         folds = self._folds(basis)
         if self.model.penalty != "auto":
-            return Chosen(basis, np.full(self.Y.shape[1], float(self.model.penalty)), folds, multiple, decay)
+            return Chosen(basis, np.full(self.Y.shape[1], float(self.model.penalty)), folds, shape)
         rough = np.unique(PENALTIES[folds.errors(PENALTIES).argmin(0)])
         penalties = np.unique(np.outer(FINE, rough))
         penalties = penalties[np.append(True, np.diff(np.log(penalties)) > 0.1)]
-        return Chosen(basis, penalties[folds.errors(penalties).argmin(0)], folds, multiple, decay)
+        return Chosen(basis, penalties[folds.errors(penalties).argmin(0)], folds, shape)

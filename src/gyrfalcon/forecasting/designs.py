@@ -19,12 +19,14 @@ DESIGNS = ("s->s", "zm->s", "zm->zm", "s+zm->s")
 class Design:
     """Names of the channels that are lagged, and of those that are forecast.
 
-    If there are two outputs, they are the components of a wind, and its speed is their length.
+    If there are two outputs, they are the components of a wind, and its speed is their length. Exogenous inputs are the
+    last.
     """
 
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     target: str
+    n_exogenous: int = 0
 
     @classmethod
     def of(cls, design: Any, exogenous: Any, series: Series) -> Design:
@@ -47,7 +49,7 @@ class Design:
                 raise ValueError(f"design={design!r} forecasts the speed, but the target is {series.target!r}")
             outputs = (wind.u, wind.v)
         added = _exogenous(exogenous, series, inputs)
-        return cls((*inputs, *added), outputs, series.target)
+        return cls((*inputs, *added), outputs, series.target, len(added))
 
     def assembled(self, raw: Array) -> Array:
         """Forecasts of the target, of shape (n, horizons), from those of all outputs, (n, horizons × outputs)."""

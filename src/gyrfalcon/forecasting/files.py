@@ -27,6 +27,7 @@ def pack(model: KernelForecaster, regression: Regression | None, moments: Moment
     design = problem.design
     values: dict[str, Any] = {
         "inputs": design.inputs,
+        "n_exogenous": design.n_exogenous,
         "outputs": design.outputs,
         "memory": problem.memory,
         "horizons": problem.horizons,
@@ -44,7 +45,7 @@ def pack(model: KernelForecaster, regression: Regression | None, moments: Moment
     if regression is not None and moments is not None:
         facts, sums = moments.pack()
         values |= {"moments": facts, "kernel": regression.basis.kernel.to_dict()}
-        values |= {"length_scale": model.length_scale_, "decay": model.decay_}
+        values |= {"length_scale": model.length_scale_, "decay": model.decay_, "remoteness": model.remoteness_}
         arrays |= {f"moments.{name}": array for name, array in sums.items()}
         arrays |= {"centers": regression.basis.centers, "penalties": regression.penalties}
         arrays |= {"coefficients": regression.coefficients, "intercepts": regression.intercepts}
@@ -59,7 +60,8 @@ def unpack(
     times = arrays["tail.times"].astype("datetime64[us]")
     tail = arrays["tail.values"]
     names = [str(name) for name in values["names"]]
-    design = Design(tuple(values["inputs"]), tuple(values["outputs"]), values["target"])
+    exogenous = int(values.get("n_exogenous", 0))  # files of version 0.2 do not say
+    design = Design(tuple(values["inputs"]), tuple(values["outputs"]), values["target"], exogenous)
     horizons = tuple(int(horizon) for horizon in values["horizons"])
     known = set(names)
     if tail.shape != (len(times), len(names)) or not {*design.inputs, *design.outputs, design.target} <= known:
@@ -80,6 +82,7 @@ def unpack(
         {name.removeprefix("moments."): array for name, array in arrays.items() if name.startswith("moments.")},
     )
     model.length_scale_, model.decay_ = float(values["length_scale"]), float(values["decay"])
+    model.remoteness_ = float(values.get("remoteness", 1.0))
     basis = Basis(Kernel.from_dict(values["kernel"]), arrays["centers"], moments.whitening, model.memory_budget)
     regression = Regression(basis, arrays["penalties"], arrays["coefficients"], arrays["intercepts"])
     outputs = len(horizons) * len(design.outputs)

@@ -58,6 +58,9 @@ class KernelForecaster(Savable, BaseEstimator):  # type: ignore[misc]
         between windows.
     decay : "auto" or float
         Length scales of a value that is j steps old are (1 + j)^decay times those of the latest.
+    remoteness : "auto" or float
+        Length scales of exogenous channels are so many times as long: the larger, the less they matter. "auto" lets
+        blocks that are held out decide, so that channels that say nothing cost nothing.
     penalty : "auto" or float
     n_centers : "auto" or int
         "auto" is 10 √n.
@@ -77,7 +80,7 @@ class KernelForecaster(Savable, BaseEstimator):  # type: ignore[misc]
     kernel_, centers_ : Kernel, array of shape (m, d)
     penalties_ : array of shape (outputs,)
         For each horizon, and for each component with "zm->zm".
-    length_scale_, decay_ : float
+    length_scale_, decay_, remoteness_ : float
         What was chosen.
     moments_ : Moments
         All that is known of the training windows.
@@ -105,6 +108,7 @@ class KernelForecaster(Savable, BaseEstimator):  # type: ignore[misc]
     problem_: Problem
     length_scale_: float
     decay_: float
+    remoteness_: float
     errors_: Array | None
     n_windows_: int
 
@@ -120,6 +124,7 @@ class KernelForecaster(Savable, BaseEstimator):  # type: ignore[misc]
         kernel: Any = "gaussian",
         length_scale: Any = "auto",
         decay: Any = "auto",
+        remoteness: Any = "auto",
         penalty: Any = "auto",
         n_centers: Any = "auto",
         centers: Any = "uniform",
@@ -137,6 +142,7 @@ class KernelForecaster(Savable, BaseEstimator):  # type: ignore[misc]
         self.kernel = kernel
         self.length_scale = length_scale
         self.decay = decay
+        self.remoteness = remoteness
         self.penalty = penalty
         self.n_centers = n_centers
         self.centers = centers
@@ -185,7 +191,7 @@ class KernelForecaster(Savable, BaseEstimator):  # type: ignore[misc]
             X, Y = problem.features(series, origins), problem.targets(series, origins)
             chosen = choices.Chooser(self, problem, X, Y, labels).choose()
             folds = chosen.folds
-            self.length_scale_, self.decay_ = chosen.multiple, chosen.decay
+            self.length_scale_, self.decay_, self.remoteness_ = chosen.shape
             self._moments = folds.total()
             self._regression = Regression.solved(chosen.basis, self._moments, chosen.penalties)
         self.errors_ = self._block_errors(origins, labels, folds)
@@ -335,8 +341,7 @@ class KernelForecaster(Savable, BaseEstimator):  # type: ignore[misc]
     def intervals(
         self, mean: Array, levels: tuple[float, ...], errors: Array | None
     ) -> dict[float, tuple[Array, Array]]:
-        """Bounds around means of shape (n, horizons), for levels in percent, by sorted errors; a speed is not
-        negative."""
+        """Bounds around means of shape (n, horizons), for levels in percent, by sorted errors."""
         if levels and errors is None:
             raise ValueError(
                 f"level={levels}: {self.n_windows_:,} windows are too few for blocks that share no stamp, of whose "
@@ -346,11 +351,13 @@ class KernelForecaster(Savable, BaseEstimator):  # type: ignore[misc]
         for level in levels:
             assert errors is not None
             lower, upper = (mean + bound for bound in bounds(errors, level))
-            wind = self.series_.wind
-            if wind is not None and self.problem_.design.target == wind.speed:
-                lower = np.maximum(lower, 0.0)
-            found[level] = (lower, upper)
+            found[level] = (self.limited(lower), upper)
         return found
+
+    def limited(self, lower: Array) -> Array:
+        """Lower bounds that the target can have: a speed is not negative."""
+        wind = self.series_.wind
+        return np.maximum(lower, 0.0) if wind is not None and self.problem_.design.target == wind.speed else lower
 
     def score(self, series: Series, y: Any = None) -> float:
         """R² of forecasts from all origins of a series, averaged over horizons.
@@ -394,7 +401,8 @@ class KernelForecaster(Savable, BaseEstimator):  # type: ignore[misc]
             How long a period is.
         level : float or sequence of float, optional
             Of intervals, in percent. They are those of `predict`; with a window such as that of "online-90D", they are
-            made of errors of models of such windows, on the last half of the training series.
+            made of errors of models of such windows, on the last half of the training series and on what has been
+            forecast since, and get wider or narrower after periods in which they missed more or less than they should.
         checkpoint : path, optional
             A directory where forecasts and moments are kept every few seconds. If the process is killed, the same call
             goes on from there and ends with the same bits. The files are removed at the end.

@@ -7,6 +7,7 @@ import math
 import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -49,7 +50,10 @@ def parameter(value: Any, name: str, *, positive: bool = False, dimensions: tupl
 
 
 def _as_tuple(value: Any) -> Parameter:
-    return tuple(_as_tuple(v) for v in value) if isinstance(value, list) else float(value)
+    """Lists of floats, however deep, as tuples."""
+    if not isinstance(value, list):
+        return float(value)
+    return tuple(map(_as_tuple, value)) if value and isinstance(value[0], list) else tuple(value)
 
 
 def _short(value: Any) -> str:
@@ -111,7 +115,12 @@ class Kernel(ABC):
     @property
     def explicit(self) -> bool:
         """Whether k(x, c) are coordinates of an explicit feature map, one for each c, rather than inner products."""
-        return any(child.explicit for _, child in self.children())
+        return any(child.explicit for child in self._children.values())
+
+    @property
+    def rough(self) -> bool:
+        """Whether k(x, c) has at most three derivatives at x = c, so that its spectrum falls slowly."""
+        return any(child.rough for _, child in self.children())
 
     def native(self) -> NativeForm | None:
         """How the compiled core reads this kernel; None if it does not know it.
@@ -134,11 +143,31 @@ class Kernel(ABC):
 
     # Parameters, by dotted name.
 
-    def children(self) -> Iterator[tuple[str, Kernel]]:
+    # A kernel is a value: what its fields are is found once.
+
+    @cached_property
+    def _children(self) -> dict[str, Kernel]:
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return {name: value for name, value in values.items() if isinstance(value, Kernel)}
+
+    @cached_property
+    def _parameters(self) -> dict[str, Parameter]:
+        found: dict[str, Parameter] = {}
         for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            if isinstance(value, Kernel):
-                yield field.name, value
+            if field.name in self._children:
+                inner = self._children[field.name]._parameters
+                found |= {f"{field.name}.{name}": value for name, value in inner.items()}
+            elif field.name not in self.constants:
+                found[field.name] = getattr(self, field.name)
+        return found
+
+    @cached_property
+    def _tensors(self) -> list[Tensor]:
+        return [value for value in self._parameters.values() if isinstance(value, Tensor)]
+
+    def children(self) -> Iterator[tuple[str, Kernel]]:
+        """The kernels that this one is made of, by the names of their places."""
+        return iter(self._children.items())
 
     def parameters(self) -> dict[str, Parameter]:
         """What can be learned, by name; the parameters of a part are prefixed with its place.
@@ -147,14 +176,7 @@ class Kernel(ABC):
         >>> (Gaussian(2.0) + 0.5 * Linear()).parameters()
         {'left.length_scale': 2.0, 'right.kernel.length_scale': 1.0, 'right.scale': 0.5}
         """
-        found: dict[str, Parameter] = {}
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            if isinstance(value, Kernel):
-                found |= {f"{field.name}.{name}": inner for name, inner in value.parameters().items()}
-            elif field.name not in self.constants:
-                found[field.name] = value
-        return found
+        return dict(self._parameters)
 
     def tunable(self) -> dict[str, str]:
         """How each parameter that can be tuned moves: "logarithmic", by factors, or "free", by any amount.
@@ -180,7 +202,7 @@ class Kernel(ABC):
         >>> Gaussian(2.0).tensors(), len(Gaussian(torch.tensor(2.0)).tensors())
         ([], 1)
         """
-        return [value for value in self.parameters().values() if isinstance(value, Tensor)]
+        return list(self._tensors)
 
     def with_parameters(self, values: Mapping[str, Any]) -> Self:
         """The same kernel with the named parameters replaced.
@@ -189,13 +211,15 @@ class Kernel(ABC):
         >>> Gaussian(1.0).with_parameters({"length_scale": 3.0})
         Gaussian(length_scale=3)
         """
-        unknown = values.keys() - self.parameters().keys()
+        unknown = values.keys() - self._parameters.keys()
         if unknown:
             raise ValueError(
-                f"{type(self).__name__} has no parameter {sorted(unknown)[0]!r}; it has {list(self.parameters())}"
+                f"{type(self).__name__} has no parameter {sorted(unknown)[0]!r}; it has {list(self._parameters)}"
             )
+        if not self._children:
+            return dataclasses.replace(self, **values)
         changes: dict[str, Any] = {name: value for name, value in values.items() if "." not in name}
-        for place, child in self.children():
+        for place, child in self._children.items():
             inner = {name.removeprefix(place + "."): v for name, v in values.items() if name.startswith(place + ".")}
             if inner:
                 changes[place] = child.with_parameters(inner)

@@ -30,6 +30,10 @@ class Laplacian(RadialKernel):
     def profile(self, squared: Tensor) -> Tensor:
         return torch.exp(-root(squared))
 
+    @property
+    def rough(self) -> bool:
+        return True
+
     def native(self) -> NativeForm:
         return NativeForm("laplacian", LOG2_E**2)
 
@@ -69,6 +73,10 @@ class Matern(RadialKernel):
         if self.nu == 0.5:
             return decay
         return decay * (1 + r) if self.nu == 1.5 else decay * (1 + r + r.square() / 3)
+
+    @property
+    def rough(self) -> bool:
+        return self.nu < 2
 
     def native(self) -> NativeForm:
         if self.nu == 0.5:

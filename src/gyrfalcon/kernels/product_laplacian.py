@@ -69,6 +69,10 @@ class ProductLaplacian(Kernel):
     def positive_definite(self) -> bool:
         return True
 
+    @property
+    def rough(self) -> bool:
+        return True
+
     def native(self) -> NativeForm:
         if self.power == 1:
             return NativeForm("product_laplacian", LOG2_E)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from gyrfalcon.arrays import to_tensor
 from gyrfalcon.data import ArraySource, DaskSource, Source
-from gyrfalcon.kernels import Kernel, Warped
+from gyrfalcon.kernels import Kernel, Sum, Warped
 
 from . import native_engine, sparse_engine
 from .dask_engine import DaskEngine
@@ -21,6 +21,7 @@ from .native_engine import NativeEngine
 from .sparse_engine import SparseEngine
 from .split_engine import SplitEngine
 from .streamed_engine import ChunkEngine, StreamedEngine
+from .sum_engine import SumEngine
 from .torch_engine import TorchEngine
 from .warped_engine import WarpedEngine
 
@@ -87,13 +88,26 @@ def _dense(kernel: Kernel, device: torch.device, wish: Wish, threads: int | None
         why = f"X is on {device}"
     elif native_engine.core is None:
         why = "the compiled core is not installed"
-    elif not native_engine.serves(kernel.kernel if type(kernel) is Warped else kernel):
+    elif (make := _native(kernel, threads)) is None:
         why = "the compiled core has no such kernel"
     else:
-        return partial(WarpedEngine if isinstance(kernel, Warped) else NativeEngine, threads=threads), None
+        return make, None
     if wish == "native":
         raise ValueError(f"engine='native' cannot serve this: {why}")
     return TorchEngine, why
+
+
+def _native(kernel: Kernel, threads: int | None) -> ChunkEngine | None:
+    """The engine of the compiled core, of points as they are or warped, or of a sum of kernels of both."""
+    if native_engine.serves(kernel):
+        return partial(NativeEngine, threads=threads)
+    if type(kernel) is Warped and native_engine.serves(kernel.kernel):
+        return partial(WarpedEngine, threads=threads)
+    if type(kernel) is Sum:
+        left, right = _native(kernel.left, threads), _native(kernel.right, threads)
+        if left is not None and right is not None:
+            return partial(SumEngine, makes=(partial(left, kernel.left), partial(right, kernel.right)))
+    return None
 
 
 def split(

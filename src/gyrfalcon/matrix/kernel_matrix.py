@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import numbers
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -12,8 +10,8 @@ import torch
 from torch import Tensor
 
 from gyrfalcon.arrays import Array, as_numpy, as_vectors, to_tensor
-from gyrfalcon.data.points import Points, variances
-from gyrfalcon.kernels import Kernel, RadialKernel, as_kernel
+from gyrfalcon.data.points import Points
+from gyrfalcon.kernels import Kernel, as_kernel
 
 from . import autograd, derivative
 from .cached_engine import CachedEngine
@@ -21,6 +19,7 @@ from .choice import ENGINES, Wish, as_devices, choose, split
 from .derivative import Gradients
 from .engine import Engine, Work
 from .plan import Plan, default_budget, worth_caching
+from .relatives import Relatives, as_bytes
 from .slopes import slopes
 from .sparse_engine import differentiable_block
 from .transposed import Transposed, flip
@@ -28,7 +27,7 @@ from .transposed import Transposed, flip
 _DIAGONAL_ROWS = 256  # entries of the main diagonal that are made together
 
 
-class KernelMatrix:
+class KernelMatrix(Relatives):
     """K = k(X, C), of shape (n, m), as an operator: products are made block by block and K is never stored.
 
     Everything follows X: an array gives arrays, a tensor gives tensors on its device; a tensor among C, V or the
@@ -93,208 +92,15 @@ class KernelMatrix:
             raise ValueError(f"engine must be one of {ENGINES}, a callable or None, got {engine!r}")
         self._wish, self._cache_wish = engine, cache
         self.devices = None if devices is None else as_devices(devices)
-        if devices is not None and self.device.type != "cpu":
-            raise ValueError(f"devices takes points in main memory, got X on {self.device}: move it with .cpu()")
-        self.memory_budget = default_budget(self.device) if memory_budget is None else _bytes(memory_budget)
         self._tensors = any(isinstance(given, Tensor) for given in (X, C, self._X.values, self._C.values))
         self._outputs = 1
-        self._begin()
+        self._settle()
+        if devices is not None and self.device.type != "cpu":
+            raise ValueError(f"devices takes points in main memory, got X on {self.device}: move it with .cpu()")
+        self.memory_budget = default_budget(self.device) if memory_budget is None else as_bytes(memory_budget)
         self._current()
 
-    def _matching(self, C: Points) -> Points:
-        """Centers, if they go with X."""
-        X = self._X
-        if C.shape[1] != X.shape[1]:
-            raise ValueError(f"C has {C.shape[1]} features but X has {X.shape[1]}")
-        if C.dtype != X.dtype:
-            raise TypeError(f"C holds {C.dtype} but X holds {X.dtype}: convert one of them")
-        if not X.streamed and C.device != X.device:
-            raise ValueError(f"C is on {C.device} but X is on {X.device}: move one of them")
-        return Points(C.values.toarray()) if C.sparse and not X.sparse else C  # no larger than X, which is dense
-
-    def _begin(self) -> None:
-        """Neither an engine nor anything that is kept."""
-        self._point_tensors = [p.values for p in (self._X, self._C) if isinstance(p.values, Tensor)]
-        self._engine: Engine | None = None
-        self._reason = ""
-        self._products = 0
-        self._kept: CachedEngine | None = None
-        self._versions: list[int] = []
-
-    # Relatives: they share points that were checked, and every option.
-
-    def _relative(
-        self,
-        *,
-        kernel: Kernel | None = None,
-        X: Points | None = None,
-        C: Points | None = None,
-        symmetric: bool = False,
-        memory_budget: int | None = None,
-    ) -> KernelMatrix:
-        other = object.__new__(KernelMatrix)
-        other.__dict__.update(self.__dict__)
-        other.kernel = self.kernel if kernel is None else kernel
-        other._X = self._X if X is None else X
-        other._C = other._X if symmetric else self._C if C is None else C
-        other.symmetric = symmetric
-        if (other._X.sparse, other._X.streamed) != (self._X.sparse, self._X.streamed):
-            other._wish = None  # an engine that was asked for by name is one for points of another kind
-        other.memory_budget = self.memory_budget if memory_budget is None else _bytes(memory_budget)
-        other._begin()
-        return other
-
-    def rows(self, index: slice | Array, *, memory_budget: int | None = None) -> KernelMatrix:
-        """The matrix of some rows of X: a slice, or their numbers in an array; few rows of a Source are read.
-
-        >>> import numpy as np, gyrfalcon as gf
-        >>> K = gf.KernelMatrix("linear", np.array([[1.0], [2.0], [3.0]]))
-        >>> K.rows(slice(1, 3)).to_dense()
-        array([[2., 4., 6.],
-               [3., 6., 9.]])
-        >>> K.rows(np.array([2, 0])).shape
-        (2, 3)
-        """
-        if isinstance(index, slice):
-            index = self._row_range(index)
-        else:
-            index = np.asarray(index)
-            if index.ndim != 1 or index.dtype.kind not in "iu":
-                raise TypeError(f"index must be a slice or a vector of integers, got {index!r}")
-        points = self._X.rows(index)
-        return self._relative(
-            X=points.to(self.device) if self.streamed and not points.streamed else points, memory_budget=memory_budget
-        )
-
-    def with_points(self, X: Points) -> KernelMatrix:
-        """The matrix of other points, which are known to go with the centers: prepared engines are taken over.
-
-        >>> import numpy as np, gyrfalcon as gf
-        >>> K = gf.KernelMatrix("linear", np.array([[1.0], [2.0]]))
-        >>> K.with_points(gf.data.Points(np.array([[3.0]]))).to_dense()
-        array([[3., 6.]])
-        """
-        other = self._relative(X=X)
-        other._C = self._C
-        if self._engine is not None and self.devices is None and X.shape[0]:
-            other._engine, other._reason = self._engine.at(X.values), self._reason
-            other._versions = other._current_versions()
-        return other
-
-    def with_kernel(self, kernel: Kernel) -> KernelMatrix:
-        """The matrix of another kernel on the same points.
-
-        >>> import numpy as np, gyrfalcon as gf
-        >>> gf.KernelMatrix("rbf", np.zeros((2, 1))).with_kernel(gf.kernels.Linear())
-        KernelMatrix(Linear(length_scale=1), 2 × 2, float64, native)
-        """
-        return self._relative(kernel=kernel, symmetric=self.symmetric)
-
-    def with_centers(self, C: Any = None, *, index: slice | Array | None = None) -> KernelMatrix:
-        """The matrix with other centers: new points, those of another matrix, some of those there are, or all rows of X
-        if nothing is given.
-
-        >>> import numpy as np, gyrfalcon as gf
-        >>> K = gf.KernelMatrix("linear", np.array([[1.0], [2.0]]), np.array([[3.0], [4.0]]))
-        >>> K.with_centers(index=slice(1)).to_dense().tolist(), K.with_centers().to_dense().tolist()
-        ([[3.0], [6.0]], [[1.0, 2.0], [2.0, 4.0]])
-        """
-        if index is not None:
-            return self._relative(C=self._C.rows(index))
-        if C is None:
-            return self._relative(symmetric=True)
-        return self._relative(C=self._matching(C._C if isinstance(C, KernelMatrix) else Points.check(C, "C")))
-
-    @property
-    def square(self) -> KernelMatrix:
-        """k(C, C), the symmetric matrix of the centers."""
-        return self._relative(X=self._C, symmetric=True)
-
-    def widened(self) -> KernelMatrix:
-        """The same matrix evaluated in float64: entries of float32 points without the rounding of float32.
-
-        >>> import numpy as np, gyrfalcon as gf
-        >>> gf.KernelMatrix("rbf", np.ones((3, 1), np.float32)).widened()
-        KernelMatrix(Gaussian(length_scale=1), 3 × 3, float64, native)
-        """
-        if self.dtype == torch.float64:
-            return self
-        return self._relative(X=self._X.double(), C=self._C.double(), symmetric=self.symmetric)
-
     # What it is.
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self._X.shape[0], self._C.shape[0]
-
-    @property
-    def dtype(self) -> torch.dtype:
-        return self._X.dtype
-
-    @property
-    def device(self) -> torch.device:
-        """Where X is, and results are; chunks that are read go to where C is."""
-        return self._C.device if self._X.streamed else self._X.device
-
-    @property
-    def sparse(self) -> bool:
-        """Whether X is a sparse matrix."""
-        return self._X.sparse
-
-    @property
-    def streamed(self) -> bool:
-        """Whether the rows of X are read in chunks."""
-        return self._X.streamed
-
-    @property
-    def centers(self) -> Any:
-        """C, as an array, a tensor or CSR."""
-        return self._C.values
-
-    def shares_centers(self, other: KernelMatrix) -> bool:
-        """Whether the centers of two matrices are the same points.
-
-        >>> import numpy as np, gyrfalcon as gf
-        >>> K = gf.KernelMatrix("rbf", np.zeros((5, 1)))
-        >>> K.shares_centers(K.rows(slice(2))), K.shares_centers(K.with_centers(np.ones((5, 1))))
-        (True, False)
-        """
-        return self._C.equals(other._C)
-
-    @property
-    def features(self) -> float:
-        """How many numbers a row of X stores, on average."""
-        return self._X.features
-
-    @property
-    def n_features(self) -> int:
-        """How many features the points have."""
-        return self._X.shape[1]
-
-    @property
-    def effective_features(self) -> float:
-        """How many features matter to the kernel: (Σ v)² / Σ v², v the variances of the centers in length scales."""
-        if self._C.sparse or not isinstance(self.kernel, RadialKernel):
-            return self.features
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            v = variances(self._C) / as_numpy(self.kernel.length_scale, np.float64) ** 2
-            v = v / v.max(initial=0.0)
-            count = float(v.sum() ** 2 / np.square(v).sum())
-        return count if math.isfinite(count) else self.features
-
-    @property
-    def double_bytes(self) -> int:
-        """Bytes that the points would take in memory in float64: none for rows that are read in chunks."""
-        return 0 if self._X.streamed else self._X.nbytes + self._C.nbytes
-
-    def spread(self, count: int) -> Array:
-        """The numbers of at most so many rows, evenly spaced; of a Source, among those that it keeps in memory."""
-        return self._X.spread(count)
-
-    def windows(self, rows: int) -> list[slice]:
-        """Slices of rows that are best visited together, in multiples of `rows`: those of a Source that one read gives,
-        or all."""
-        return self._X.windows(rows)
 
     @property
     def engine(self) -> str:
@@ -449,9 +255,11 @@ class KernelMatrix:
 
     def _current(self) -> Engine:
         """The engine of the tensors as they are now: an optimizer's step may have changed them in place."""
-        versions = self._current_versions()
+        if self._engine is not None and not self._watched:
+            return self._engine
+        versions = [tensor._version for tensor in self._watched]  # counts of changes in place
         if self._engine is None or self._versions != versions:
-            self._begin()
+            self._forget()
             self._versions = versions
             X, C = self._X.values, self._C.values
             if self.devices is not None:
@@ -460,10 +268,6 @@ class KernelMatrix:
                 engine, reason = choose(self.kernel, X, C, self.device, self.memory_budget, self._wish)
             self._engine, self._reason = engine, reason
         return self._engine
-
-    def _current_versions(self) -> list[int]:
-        """Counts of in-place changes to the tensors that K is made of."""
-        return [leaf._version for leaf in (*self._point_tensors, *self.kernel.tensors())]
 
     def _contract(self, rows: slice, weights: autograd.Weights, wanted: list[bool]) -> list[Tensor | None]:
         """Derivatives of Σ a ∘ K[rows] in X[rows], C and each parameter, where wanted."""
@@ -495,14 +299,6 @@ class KernelMatrix:
         named = self._row_range(rows)
         with torch.no_grad():
             return as_numpy(self._current().wide(named.start, named.stop))
-
-    def _row_range(self, rows: slice) -> slice:
-        if not isinstance(rows, slice):
-            raise TypeError(f"rows must be a slice, got {rows!r}")
-        start, stop, step = rows.indices(self.shape[0])
-        if step != 1:
-            raise ValueError(f"rows takes slices of step 1, got {rows}")
-        return slice(start, max(start, stop))
 
     def _block(self, start: int, stop: int) -> Tensor:
         if not self._differentiable():
@@ -660,8 +456,7 @@ class KernelMatrix:
     def _differentiable(self, *vectors: Tensor) -> bool:
         if not torch.is_grad_enabled():
             return False
-        leaves = (*vectors, *self._point_tensors, *self.kernel.tensors())
-        return any(leaf.requires_grad for leaf in leaves)
+        return any(leaf.requires_grad for leaf in (*vectors, *self._watched))
 
     # Conversions.
 
@@ -678,12 +473,5 @@ class KernelMatrix:
         return self._out(result[:, 0] if np.ndim(V) == 1 else result, V)
 
     def _out(self, result: Tensor, *given: Any) -> Any:
-        tensors = self._tensors or self.kernel.tensors() or any(isinstance(t, Tensor) for t in given)
+        tensors = self._tensors or self._watched or any(isinstance(t, Tensor) for t in given)
         return result if tensors else result.numpy()
-
-
-def _bytes(budget: Any) -> int:
-    number = float(budget) if isinstance(budget, numbers.Real) else math.nan
-    if not 1 <= number < math.inf:
-        raise ValueError(f"memory_budget must be a positive number of bytes, got {budget!r}")
-    return int(number)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,13 @@ ROWS_PER_BLOCK = 96  # rows of K that the core keeps per thread during a gram pr
 
 def families() -> dict[str, dict[str, Any]]:
     """The kernel families of the compiled core by name: what they are functions of, and whether it differentiates."""
-    return {} if core is None else core.families()
+    return {} if core is None else _told_by(core)
+
+
+@cache
+def _told_by(compiled: Any) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = compiled.families()
+    return found
 
 
 def form_of(kernel: Kernel) -> NativeForm | None:
@@ -53,6 +60,7 @@ class _Program:
     """The kernel as the core reads it: leaves, and a postfix expression over them."""
 
     def __init__(self, kernel: Kernel, C: Tensor):
+        self.forms: list[NativeForm] = []
         self.leaves: list[tuple[Any, ...]] = []
         self.steps: list[tuple[str, int, float]] = []
         self.features = C.shape[1]
@@ -94,6 +102,7 @@ class _Program:
         has_matrix = matrix is not None and matrix.size > 0
         entries = (scale[:, None] * matrix).T if matrix is not None and has_matrix else scale
         self.steps.append(("leaf", len(self.leaves), 1.0))
+        self.forms.append(form)
         self.leaves.append((form.family, gain, first, second, shift.tolist(), entries.ravel().tolist(), has_matrix))
 
 
@@ -162,8 +171,7 @@ class NativeEngine(TorchEngine):
     @property
     def differentiates(self) -> bool:
         """Whether `gradients` serves this kernel: one radial part, whose length scale is its only parameter."""
-        form = form_of(self.kernel)
-        known = form is not None and families()[form.family]["differentiable"]
+        known = len(self.program.steps) == 1 and families()[self.program.forms[0].family]["differentiable"]
         return known and list(self.kernel.parameters()) == ["length_scale"]
 
     def gradients(
@@ -175,9 +183,7 @@ class NativeEngine(TorchEngine):
         _, gain, _, _, _, scale, _ = leaf
         # With q = gain ‖z - c‖² and z = (x - shift) scale: sums of k'(q) (z - c), of k'(q) (z - c)² and of k'(q) q; for
         # sums of absolute differences, signs and magnitudes in place of z - c and its square.
-        form = form_of(self.kernel)
-        assert form is not None
-        degree = degree_of(form)
+        degree = degree_of(self.program.forms[0])
         center_sums = np.empty((len(self.C), len(scale))) if in_centers else None
         scale_sums = np.empty((1, len(scale))) if in_scale and length_scale.ndim else None
         total = core.run_gradient(

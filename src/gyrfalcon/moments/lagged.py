@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.linalg import blas
@@ -139,6 +140,29 @@ class LagSums:
         """Those of all pairs so far, for each lag."""
         return [lagged.moments(self.whitening, self._total, self._window) for lagged in self._lagged]
 
+    def pack(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """Where the sums stand, as numbers and arrays; the whitening is not among them."""
+        window = self._window
+        arrays = {"window.Z": window.Z, "window.Y": window.Y, "window.runs": window.runs}
+        arrays["window.whole"] = window.whole.astype(np.uint8)
+        arrays |= {} if window.own is None else {"window.own": window.own}
+        arrays |= {f"total.{place}": total for place, total in enumerate(self._total) if total is not None}
+        for place, lagged in enumerate(self._lagged):
+            arrays |= {f"lag.{place}.{name}": array for name, array in lagged.arrays().items()}
+        return {"counts": [lagged.count for lagged in self._lagged]}, arrays
+
+    def unpack(self, facts: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
+        """Stand where the sums stood that were packed, which had the same settings."""
+        own = arrays["window.own"] if self._own else None
+        window = (arrays[f"window.{name}"] for name in ("Z", "Y", "runs", "whole"))
+        Z, Y, runs, whole = window
+        self._window = _Window(Z, Y, runs, whole.astype(bool), own)
+        for place, total in enumerate(self._total):
+            if total is not None:
+                total[...] = arrays[f"total.{place}"]
+        for place, (lagged, count) in enumerate(zip(self._lagged, facts["counts"], strict=True)):
+            lagged.restore(int(count), {name: arrays[f"lag.{place}.{name}"] for name in lagged.arrays()})
+
 
 @dataclass(frozen=True)
 class _Window:
@@ -184,6 +208,17 @@ class _OneLag:
         self.count = 0
         # Of the frames that begin and that end a pair, or of those that do not.
         self.before, self.after = _square(width), _square(rank)
+
+    def arrays(self) -> dict[str, Array]:
+        sums = self.sums
+        found = {"between": self.between, "change": self.change, "before": self.before, "after": self.after}
+        return found | {"features": sums.features, "cross": sums.cross, "y": sums.targets, "squares": sums.squares}
+
+    def restore(self, count: int, arrays: Mapping[str, Array]) -> None:
+        self.count, self.change = count, arrays["change"]
+        self.between[...], self.before[...], self.after[...] = (arrays[n] for n in ("between", "before", "after"))
+        names = ("features", "cross", "y", "squares")
+        self.sums = Sums(float(count), *(arrays[name] for name in names))
 
     def add(self, window: _Window, old: int) -> None:
         """Pairs whose later frame is one of those after the first `old`."""

@@ -91,7 +91,6 @@ class ClassFactors:
     def _discount(self, column: int, moment: int) -> None:
         if self.forgetting != 1.0 and moment > self._times[column]:
             self._factors[column].forget(self.forgetting ** (moment - self._times[column]))
-            self._factors[column].held = 1.0  # there is no penalty in it
         self._times[column] = moment
 
     def arrays(self, name: str) -> dict[str, Array]:

@@ -21,6 +21,9 @@ VECTOR = 8  # numbers that the widest instructions take at once
 BLOCK_ROWS = 512  # from which on LAPACK's blocked QR is faster than reflections, by `python -m benchmarks online`
 LAPACK_BLOCK = 64  # columns that LAPACK transforms together
 LEAST_PENALTY = 0.25  # share of the penalty that the factor holds at least: what is missing is added when it is solved
+MISSING = 0.03  # share of the penalty that may be missing before it is put back, coordinate by coordinate
+PUT_BACK = 8  # coordinates at most whose penalty is put back with a row
+LEAST_SCALE = 1e-8  # of what is stored, before it is multiplied by what was forgotten
 
 
 def whole_vectors(columns: int) -> int:
@@ -52,8 +55,9 @@ class Factor:
         The minimum of the objective that R and Z stand for.
     weight : float
         Σ wᵢ.
-    held : float
-        The share of the penalties that R holds: less than one after forgetting.
+    held : array of shape (d,)
+        The share of each penalty that R holds: less than one after forgetting. A few coordinates at a time get theirs
+        back with each row, and what is missing in others is added when the model is solved.
     """
 
     def __init__(self, penalties: Array, outputs: int):
@@ -64,7 +68,8 @@ class Factor:
         self._leftover_room = np.zeros((1, self._room.shape[1] - d))
         self.outputs = outputs
         self.weight = 0.0
-        self.held = 1.0
+        self.held = np.ones(d)
+        self._scale = 1.0  # R'R is so many times that of the stored table: forgetting costs nothing that way
         self._solved: Array | None = None
         self._coefficients: Array | None = None
         self._wait()
@@ -76,7 +81,7 @@ class Factor:
         self._lock = threading.Lock()
 
     def __getstate__(self) -> dict[str, Any]:
-        self._settle()
+        self._flush()
         return {name: value for name, value in self.__dict__.items() if name not in ("_lock", "pending", "_waiting")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -89,24 +94,25 @@ class Factor:
 
     @property
     def table(self) -> Array:
-        """[R Z]. Changing its entries is the owner's business alone."""
-        self._settle()
-        return self._room[:, : self.width + self.outputs]
+        """[R Z]."""
+        return self._scaled(self._room[:, : self.width + self.outputs], np.sqrt(self._scale))
 
     @property
     def R(self) -> Array:  # noqa: N802
-        self._settle()
-        return self._room[:, : self.width]
+        return self._scaled(self._room[:, : self.width], np.sqrt(self._scale))
 
     @property
     def Z(self) -> Array:  # noqa: N802
-        self._settle()
-        return self._room[:, self.width : self.width + self.outputs]
+        return self._scaled(self._room[:, self.width : self.width + self.outputs], np.sqrt(self._scale))
 
     @property
     def leftover(self) -> Array:
-        self._settle()
-        return self._leftover_room[:, : self.outputs]
+        return self._scaled(self._leftover_room[:, : self.outputs], self._scale)
+
+    def _scaled(self, stored: Array, scale: float) -> Array:
+        """What is stored, which its owner may change after `_settle`, or a copy: reading changes no bits."""
+        self._flush()
+        return stored if scale == 1.0 else stored * scale
 
     def _changed(self) -> None:
         self._solved = self._coefficients = None
@@ -114,8 +120,13 @@ class Factor:
     def copy(self) -> Factor:
         new = Factor.__new__(Factor)
         new.__setstate__(self.__getstate__())
-        new._room, new._leftover_room = self._room.copy(), self._leftover_room.copy()
+        new._room, new._leftover_room, new.held = self._room.copy(), self._leftover_room.copy(), self.held.copy()
         return new
+
+    @property
+    def whole(self) -> bool:
+        """Whether all of the penalties is held."""
+        return bool((self.held == 1.0).all())
 
     # Taking up rows.
 
@@ -133,11 +144,13 @@ class Factor:
             rows *= np.sqrt(weights)[:, None]
         self._changed()
         if core is not None and count < BLOCK_ROWS:
-            self._settle()
+            self._flush()
             self._reflect(rows)
         else:
             self._stack(rows, triangular=False)
-        if self.held < LEAST_PENALTY:
+        if forgetting != 1.0 and core is not None:
+            self._put_back(count, 1.0 - forgetting**count)
+        if self.held.min(initial=1.0) < LEAST_PENALTY:
             self.top_up()
 
     @property
@@ -153,7 +166,7 @@ class Factor:
         if self._waiting == PENDING_ROWS:
             self._settle()
 
-    def _settle(self) -> None:
+    def _flush(self) -> None:
         """Take up the rows that wait. Threads that predict may all come here."""
         if self._waiting:
             with self._lock:
@@ -161,41 +174,74 @@ class Factor:
                     self._reflect(self.pending[: self._waiting])
                     self._waiting = 0
 
+    def _settle(self) -> None:
+        """Take up the rows that wait, and store what was forgotten."""
+        self._flush()
+        if self._scale != 1.0:
+            with self._lock:
+                self._room *= np.sqrt(self._scale)
+                self._leftover_room *= self._scale
+                self._scale = 1.0
+
     def _reflect(self, rows: Array) -> None:
         """Take up a few rows by reflections of eight at a time."""
         assert core is not None
+        if self._scale != 1.0:
+            rows = rows / np.sqrt(self._scale)
         leftover = self._leftover_room[:, : self.outputs].copy()
         core.take_up(self._room, rows, leftover)
         self._leftover_room[:, : self.outputs] = leftover
 
     def forget(self, factor: float) -> None:
-        """Multiply the weights of all rows taken up, and the share of the penalties that is held."""
-        root = np.sqrt(factor)
-        self.table[:] *= root
-        self.leftover[:] *= factor
+        """Multiply the weights of all rows taken up, and the shares of the penalties that are held."""
+        self._flush()
+        self._scale *= factor
         self.weight *= factor
-        self.held *= factor
+        self.held = np.where(self.penalties > 0, self.held * factor, 1.0)
+        if self._scale < LEAST_SCALE:
+            self._settle()
         self._changed()
+
+    def _put_back(self, rows: int, forgotten: float) -> None:
+        """Give some coordinates the whole of their penalties again, those first that have waited for the longest."""
+        free = int(np.count_nonzero(self.penalties == 0))
+        penalized = self.width - free
+        count = min(max(PUT_BACK, rows), int(np.ceil(penalized * forgotten / MISSING)), penalized)
+        if count == 0:
+            return
+        oldest = int(np.argmin(self.held[free:]))
+        places = np.sort(free + (oldest + np.arange(count)) % penalized)
+        rows_of_penalty = np.zeros((count, self.width + self.outputs))
+        missing = np.maximum(1.0 - self.held[places], 0.0) * self.penalties[places]
+        rows_of_penalty[np.arange(count), places] = np.sqrt(missing)
+        self._reflect(rows_of_penalty)
+        self.held[places] = 1.0
 
     def top_up(self) -> None:
         """Put back what forgetting has taken from the penalties."""
-        missing = 1.0 - self.held
-        if missing > 0:
+        self._raise(1.0)
+
+    def _raise(self, share: float) -> None:
+        """Let R hold so large a share of each penalty, and nowhere less than it does."""
+        missing = np.maximum(share - self.held, 0.0) * self.penalties
+        if missing.any():
             rows = np.zeros((self.width, self.width + self.outputs))
             diagonal = np.arange(self.width)
-            rows[diagonal, diagonal] = np.sqrt(missing * self.penalties)
+            rows[diagonal, diagonal] = np.sqrt(missing)
             self._stack(rows, triangular=True)
-        self.held = 1.0
+        self.held = np.where(self.penalties > 0, np.maximum(self.held, share), 1.0)
 
     def absorb(self, other: Factor, share: float = 1.0) -> None:
         """Take up all rows of another factor, their weights multiplied by a share."""
+        self._settle()
         self._stack(other.table * np.sqrt(share), triangular=True)
         self.leftover[:] += share * other.leftover
         self.weight += share * other.weight
-        self.held += share * other.held if other.penalties.any() else 0.0
+        self.held = self.held + np.where(other.penalties > 0, share * other.held, 0.0)
 
     def _stack(self, rows: Array, *, triangular: bool) -> None:
         """The factor of [R Z] on top of rows, by a QR decomposition in blocks that keeps the triangle."""
+        self._settle()
         d = self.width
         if d == 0 or len(rows) == 0:
             self.leftover[:] += np.square(rows[:, d:]).sum(0)
@@ -232,6 +278,7 @@ class Factor:
 
     def drop(self, output: int) -> None:
         """Remove an output."""
+        self._settle()
         kept = np.delete(np.arange(self.outputs), output)
         Z, leftover = self.Z[:, kept].copy(), self.leftover[:, kept].copy()
         self.Z[:], self.leftover[:] = 0.0, 0.0
@@ -244,7 +291,7 @@ class Factor:
         """The same rows with the outputs in these columns of more, and zeros in the others."""
         wide = Factor(self.penalties, outputs)
         wide.R[:], wide.Z[:, columns], wide.leftover[:, columns] = self.R, self.Z, self.leftover
-        wide.weight, wide.held = self.weight, self.held
+        wide.weight, wide.held = self.weight, self.held.copy()
         return wide
 
     # Merging.
@@ -252,10 +299,11 @@ class Factor:
     def merge(self, other: Factor) -> None:
         """Take up all rows of another factor with the same penalties, which then are held once."""
         self.absorb(other)
-        surplus = self.held - 1.0
-        if surplus > 0:
-            self._remove_penalty(surplus)
-        self.held = min(self.held, 1.0)
+        share = float(self.held.max(initial=1.0))
+        if share > 1.0:
+            self._raise(share)
+            self._remove_penalty(share - 1.0)
+            self.held = np.ones(self.width)
         self._changed()
 
     def _remove_penalty(self, surplus: float) -> None:
@@ -277,21 +325,28 @@ class Factor:
 
     def project(self, X: Array, *, solved: bool = True) -> tuple[Array, Array]:
         """V = X R⁻¹, and the predictions X W. Both cost the square of the width for a row."""
-        if self.held < 1.0 and solved:
+        V, found = self._project(X)
+        if not solved or self.whole:
+            return V, found
+        if len(X) <= self.outputs and self._solved is None:
+            Z = self._room[:, self.width : self.width + self.outputs]
+            return V, np.sqrt(self._scale) * (self._with_whole_penalty(V.T).T @ Z)
+        return V, V @ self.solved()
+
+    def _project(self, X: Array) -> tuple[Array, Array]:
+        """V, and V Z."""
+        if core is None:
             V = solve_triangular(self.R, X.T, trans="T", check_finite=False).T
-            return V, V @ self.solved()
-        if core is not None:
-            rows = np.zeros((len(X), self.width + self.outputs))
-            rows[:, : self.width] = X
-            self._settle()
-            core.project(self._room, rows)
-            return rows[:, : self.width], -rows[:, self.width :]
-        V = solve_triangular(self.R, X.T, trans="T", check_finite=False).T
-        return V, V @ self.Z
+            return V, V @ self.Z
+        rows = np.zeros((len(X), self.width + self.outputs))
+        rows[:, : self.width] = X
+        self._flush()
+        core.project(self._room, rows)
+        return rows[:, : self.width] / np.sqrt(self._scale), -rows[:, self.width :]
 
     def solved(self) -> Array:
         """U = R W, where W minimizes the objective with the whole penalty: Z, if that is held."""
-        if self.held == 1.0:
+        if self.whole:
             return self.Z
         if self._solved is None:
             self._solved = self._with_whole_penalty(self.Z)
@@ -311,28 +366,39 @@ class Factor:
 
     def variances(self, V: Array) -> Array:
         """x'(R'R + missing penalties)⁻¹x for each row v = R⁻ᵀx of V."""
-        if self.held == 1.0:
+        if self.whole:
             return np.asarray(np.square(V).sum(1))
         return np.asarray(np.einsum("ij,ji->i", V, self._with_whole_penalty(V.T)))
 
     def objective(self) -> Array:
         """The minimum of the penalized sum of squares, one number per output."""
-        if self.held == 1.0:
+        if self.whole:
             return np.array(self.leftover[0])
         # At the minimum the objective is |y|² - b'W = leftover + Z'(Z - U).
         found = self.leftover[0] + (self.Z * (self.Z - self.solved())).sum(0)
         return np.asarray(np.maximum(found, 0.0))
 
     def _with_whole_penalty(self, B: Array) -> Array:
-        return with_missing_penalty(self.R, (1.0 - self.held) * self.penalties, B)
+        missing = np.maximum(1.0 - self.held, 0.0) * self.penalties
+        if core is None:
+            return with_missing_penalty(self.R, missing, B)
+        self._flush()
+        rows = np.array(B.T, order="C")
+        core.with_missing(self._room, missing / self._scale, rows)
+        return rows.T
 
     # Files.
 
     def arrays(self, name: str) -> dict[str, Array]:
         """All of it as arrays, under names that begin with the one given."""
-        numbers = np.array([self.weight, self.held])
         # R below the diagonal is zero; the copy is without the room for more outputs.
-        parts = {"table": self.table.copy(), "leftover": self.leftover.copy(), "numbers": numbers}
+        self._flush()
+        parts = {
+            "table": self._room[:, : self.width + self.outputs],
+            "leftover": self._leftover_room[:, : self.outputs],
+        }
+        parts = {part: array.copy() for part, array in parts.items()}
+        parts |= {"numbers": np.array([self.weight, self._scale]), "held": self.held.copy()}
         return {f"{name}.{part}": array for part, array in parts.items()}
 
     @classmethod
@@ -343,7 +409,12 @@ class Factor:
             raise ValueError(f"{name} does not fit the width {d} of the model")
         if not (np.isfinite(table).all() and np.isfinite(leftover).all() and np.isfinite(numbers).all()):
             raise ValueError(f"{name} holds numbers that are not finite")
+        known = f"{name}.held" in arrays  # files of version 0.2 have one share for all penalties instead of the scale
+        held = arrays[f"{name}.held"] if known else np.where(penalties > 0, numbers[1], 1.0)
+        scale = float(numbers[1]) if known else 1.0
+        if held.shape != (d,) or not ((held > 0) & (held <= 1)).all() or not 0 < scale <= 1:
+            raise ValueError(f"{name} holds shares of penalties that are not between zero and one")
         factor = cls(penalties, table.shape[1] - d)
         factor.table[:], factor.leftover[:] = table, leftover
-        factor.weight, factor.held = (float(number) for number in numbers)
+        factor.weight, factor.held, factor._scale = float(numbers[0]), held.astype(np.float64), scale
         return factor

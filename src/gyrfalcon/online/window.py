@@ -1,18 +1,18 @@
 """Sliding windows without downdating: the factor of the last w rows, made by taking up rows only.
 
-Time is cut in halves, again and again. A node of this tree, an interval of time, has the factor of all rows that are in
-the window throughout it, which are those of its parent and some more. The factor of a moment is that of its leaf. Along
-one pass through the tree each row is taken up by about 2 log₂ w nodes, in blocks, and only the nodes between the root
-and the present leaf are kept. Subtracting rows from a factor, the obvious way, loses digits and never gets them back.
+The factor of a moment is that of a short interval of time, of the rows that are in the window throughout it, and a few
+rows more. Subtracting rows from a factor, the obvious way, loses digits and never gets them back.
 """
 
 from __future__ import annotations
 
+import threading
 from typing import Any, Self
 
 import numpy as np
 
 from .factor import Factor
+from .interval_tree import IntervalTree
 
 Array = np.ndarray[Any, Any]
 
@@ -36,7 +36,22 @@ class Window:
         self._Y = np.zeros((0, outputs))
         self._weights = np.zeros(0)
         self.seen = 0
-        self._path: list[tuple[int, int, Factor]] = []  # nodes (first moment, end, factor), the root first
+        self._begin()
+
+    def _begin(self) -> None:
+        self._tree = IntervalTree(self.length, self.forgetting, self._new, self._take_up)
+        self._present: tuple[int, Factor] | None = None  # the last moment that somebody asked for, and its factor
+        self._lock = threading.Lock()
+
+    def _new(self) -> Factor:
+        return Factor(self.penalties, self.outputs)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name not in ("_tree", "_present", "_lock")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._begin()
 
     @property
     def outputs(self) -> int:
@@ -44,9 +59,8 @@ class Window:
 
     def copy(self) -> Window:
         new = Window.__new__(Window)
-        new.__dict__.update(self.__dict__)
+        new.__setstate__(self.__getstate__())
         new._X, new._Y, new._weights = self._X.copy(), self._Y.copy(), self._weights.copy()
-        new._path = list(self._path)  # factors of nodes are not changed once they are made
         return new
 
     def add(self, X: Array, Y: Array, weights: Array | None = None) -> None:
@@ -58,47 +72,37 @@ class Window:
         self._make_room(min(self.length, self.seen + count))
         places = times % self.length
         self._X[places], self._Y[places], self._weights[places] = X[first:], Y[first:], weights[first:]
+        asked = self._present is not None and self._present[0] == self.seen - 1
         self.seen += count
-        now = self.seen - 1
-        while self._path and not self._path[-1][0] <= now < self._path[-1][1]:
-            self._path.pop()
+        if count == 1 and asked:  # somebody asks at every moment, and will not wait long
+            with self._lock:
+                self._tree.work_ahead(self.seen - 1)
 
     def factor(self) -> Factor:
         """That of the rows in the window; not to be changed."""
-        now = self.seen - 1
-        if not self._path:
-            start = now // self.length * self.length
-            factor = Factor(self.penalties, self.outputs)
-            self._take_up(factor, start, start, start + 1)
-            self._path.append((start, start + self.length, factor))
-        while True:
-            start, end, factor = self._path[-1]
-            if end - start == 1:
-                return factor
-            middle = (start + end) // 2
-            child = factor.copy()
-            if now < middle:  # rows that leave in the second half of the parent's time
-                self._take_up(child, start, middle - self.length, end - self.length)
-                self._path.append((start, middle, child))
-            else:  # rows that came in the first half
+        with self._lock:
+            now = self.seen - 1
+            if self._present is None or self._present[0] != now:
+                leaf = self._tree.finished_leaf(now)
+                factor = leaf.factor.copy()
                 if self.forgetting != 1.0:
-                    child.forget(self.forgetting ** (middle - start))
-                self._take_up(child, middle, start + 1, middle + 1)
-                self._path.append((middle, end, child))
+                    factor.forget(self.forgetting ** (now - leaf.start))
+                old = np.arange(max(0, now - self.length + 1), leaf.first)
+                self._take_up_rows(factor, now, np.concatenate([old, np.arange(leaf.end, now + 1)]))
+                self._present = now, factor
+            return self._present[1]
 
     def grow(self, count: int) -> None:
         """Add outputs, which were zero in all rows so far."""
         self._Y = np.hstack([self._Y, np.zeros((len(self._Y), count))])
-        path, self._path = self._path, []
-        for start, end, factor in path:
-            child = factor.copy()
-            child.grow(count)
-            self._path.append((start, end, child))
+        for factor in self._tree.factors():
+            factor.grow(count)
+        self._present = None
 
     def drop(self, output: int) -> None:
         """Remove an output."""
         self._Y = np.delete(self._Y, output, axis=1)
-        self._path = []
+        self._begin()
 
     def totals(self) -> Array:
         """The sums of the targets in the window, weighted as the factor weighs them."""
@@ -110,15 +114,17 @@ class Window:
         places = np.arange(len(self._X))
         return places + (self.seen - 1 - places) // self.length * self.length
 
-    def _take_up(self, factor: Factor, now: int, first: int, end: int) -> None:
-        """Rows of the moments from `first` to `end`, weighted as at a moment."""
-        times = np.arange(max(first, 0), end)
+    def _take_up(self, factor: Factor, moment: int, first: int, end: int) -> None:
+        """Rows from `first` to before `end`, weighted as at a moment."""
+        self._take_up_rows(factor, moment, np.arange(max(first, 0), end))
+
+    def _take_up_rows(self, factor: Factor, moment: int, times: Array) -> None:
         if len(times) == 0:
             return
         places = times % self.length
         weights = self._weights[places]
         if self.forgetting != 1.0:
-            weights = weights * self.forgetting ** (now - times.astype(float))
+            weights = weights * self.forgetting ** (moment - times.astype(float))
         factor.add(self._X[places], self._Y[places], weights)
 
     def _make_room(self, rows: int) -> None:

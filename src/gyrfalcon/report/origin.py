@@ -21,7 +21,11 @@ _PARTS = {"right_side": "right side", "factor": "factors", "iterate": "iteration
 
 
 def times(evidence: Evidence) -> Section:
-    estimator = evidence.estimator
+    return times_of(evidence.estimator, rows_of(evidence.X), evidence.seconds)
+
+
+def times_of(estimator: Any, rows: int, predicting: float) -> Section:
+    """How long a fit took, and predictions of so many rows."""
     record = getattr(estimator, "record_", None)
     spent = {}
     tuning = getattr(getattr(estimator, "tuning_", None), "seconds", 0.0)
@@ -29,7 +33,7 @@ def times(evidence: Evidence) -> Section:
         spent["tuning"] = tuning
     for part, time in ({} if record is None else record.seconds).items():
         spent[f"fit: {_PARTS.get(part, part.replace('_', ' '))}"] = time
-    spent[f"predict {rows_of(evidence.X):,} rows"] = evidence.seconds
+    spent[f"predict {rows:,} rows"] = predicting
     body = page.bars([(name, time, seconds(time)) for name, time in spent.items()])
     if record is not None:
         said = {"Solver": record.solver, "Why": record.reason, "Ended": record.message}
@@ -38,9 +42,13 @@ def times(evidence: Evidence) -> Section:
 
 
 def reproduce(evidence: Evidence, command: str | None) -> Section:
-    estimator = evidence.estimator
+    return reproduce_model(evidence.model, evidence.estimator, command)
+
+
+def reproduce_model(model: Any, estimator: Any, command: str | None) -> Section:
+    """What makes a model again, and what its estimator is."""
     if command is None:
-        command = f"import gyrfalcon as gf\n\nmodel = {_written(evidence.model)}\nmodel.fit(X_train, y_train)\n"
+        command = f"import gyrfalcon as gf\n\nmodel = {_written(model)}\nmodel.fit(X_train, y_train)\n"
         command += "gf.report.write_report('report.html', model, X_test, y_test)"
     fitted = {
         "Kernel": repr(estimator.kernel_) if hasattr(estimator, "kernel_") else "–",

@@ -19,6 +19,7 @@ from .evidence import Evidence, gather
 from .features import features
 from .learning import learning
 from .metrics import measure
+from .multilabel import has_labels, labels_page
 from .origin import reproduce as reproduction
 from .origin import times
 from .page import Section
@@ -55,7 +56,8 @@ def write_report(
     """Write a report on a fitted model: one HTML file that needs no other, and no network.
 
     Metrics with 95 % intervals (bootstrap over the test rows), predictions, uncertainty, features, learning curve,
-    tuning, data, times, and how to reproduce it. Light and dark, for screens of any size.
+    tuning, data, times, and how to reproduce it. Light and dark, for screens of any size. Of a classifier with several
+    labels per row, the page tells how well each label is predicted.
 
     Parameters
     ----------
@@ -95,10 +97,13 @@ def write_report(
     True
     """
     with np.errstate(all="ignore"):  # what is not finite is shown as a dash, or not at all
-        found = gather(
-            model, X_test, y_test, X_train, y_train, feature_names, columns, preprocessor, threshold, positive
-        )
-        text = _page(found, title, reproduce)
+        if has_labels(model):
+            text = labels_page(model, X_test, y_test, threshold=threshold, title=title, reproduce=reproduce)
+        else:
+            found = gather(
+                model, X_test, y_test, X_train, y_train, feature_names, columns, preprocessor, threshold, positive
+            )
+            text = _page(found, title, reproduce)
     with replacing(Path(path)) as temporary:
         temporary.write_text(text, encoding="utf-8")
     return Path(path)

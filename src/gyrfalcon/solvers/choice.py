@@ -105,11 +105,12 @@ def falkon_seconds(problem: LeastSquares, max_iterations: int) -> float:
     a_pass = n * m * used + costs.PASS_NS
     triangles = 4 * m**2 * (outputs + 3) * costs.flop(m)  # memory, not arithmetic, bounds solves with few columns
     factors = 2 * m**3 * costs.flop(m) + costs.PASS_NS
-    directions = problem.K.effective_features
-    sample = sample_rows(n, m, features, dtype, problem.penalty, directions)
+    directions, rough = problem.K.effective_features, problem.K.kernel.rough
+    sample = sample_rows(n, m, features, dtype, problem.penalty, directions, rough=rough)
     if sample is not None:
         factors += costs.whitened_gram(sample, m, features) + costs.SAMPLING_NS
-    iterations = costs.iterations(n, m, directions, problem.penalty, (sample or 0) // max(1, m))
-    if dtype == torch.float32 and costs.iterations(n, m, directions, problem.penalty) > FLOAT64_RETRY_ITERATIONS:
+    iterations = costs.iterations(n, m, directions, problem.penalty, (sample or 0) // max(1, m), rough=rough)
+    plain = costs.iterations(n, m, directions, problem.penalty, rough=rough)
+    if dtype == torch.float32 and plain > FLOAT64_RETRY_ITERATIONS:
         iterations *= FLOAT64_RETRY_FACTOR
     return 1e-9 * (min(max_iterations, iterations) * (a_pass + triangles) + n * m * (2 * made + filled) + factors)

@@ -2,6 +2,7 @@
 
 from .exact import Exact
 from .feature_map import gradient_outer_product
+from .folds import Folds
 from .objectives import (
     GCV,
     OBJECTIVES,
@@ -34,6 +35,7 @@ __all__ = [
     "Criterion",
     "Evaluation",
     "Exact",
+    "Folds",
     "Gradient",
     "Grid",
     "HoldOut",

@@ -62,6 +62,7 @@ def learn(
     fixed_penalty: bool = False,
     fixed_kernel: bool = False,
     n_centers: int,
+    exact: bool = False,
     random: np.random.Generator,
     memory_budget: int,
     callback: Callable[..., bool] = lambda *_: False,
@@ -81,6 +82,8 @@ def learn(
         What is left as it is.
     n_centers : int
         How many centers, if they are tuned.
+    exact : bool
+        Whether every row will be a center, so that entries of the kernel are made once and may cost more.
     callback : callable (Step) -> bool, optional
     journal : Journal, optional
         Of evaluations, those that a run cut short has made and those to come; a grid has none.
@@ -119,7 +122,7 @@ def learn(
 
     if settings.objective == settings.n_centers == "auto" and not any(kernel.explicit for kernel in kernels):
         wish = None if settings.per_feature == "auto" else bool(settings.per_feature)
-        tuned, noise = recipe.search(kernels, few, start, run, memory_budget, per_feature=wish)
+        tuned, noise = recipe.search(kernels, few, start, run, memory_budget, per_feature=wish, exact=exact)
     else:
         tuned = tune_best([pose(kernel, start) for kernel in kernels], replace(run, moves_centers=False), each)
         noise = noise_of(tuned.problem)

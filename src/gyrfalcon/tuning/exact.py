@@ -24,6 +24,7 @@ from gyrfalcon.solvers import LeastSquares
 from gyrfalcon.threads import one_thread_each, take_one_thread, threads_to_share
 
 from . import full
+from .folds import Folds
 from .objectives.base import Array, Criterion, Evaluation, Gradient, Statistics, evaluation
 from .pull import Pull, cholesky_backward
 
@@ -65,18 +66,18 @@ class Exact:
         return found._replace(gradient=Gradient(float(in_penalty), *pulled))
 
     @one_thread_each
-    def validation(self, problem: LeastSquares, labels: Array, held: tuple[int, ...], *, gradient: bool) -> Evaluation:
+    def validation(self, problem: LeastSquares, folds: Folds, *, gradient: bool) -> Evaluation:
         if full.applies(problem):
-            return full.validation(problem, labels, held, gradient=gradient)
+            return full.validation(problem, folds, gradient=gradient)
         pass_ = Pass(problem)
-        count = int(labels.max()) + 1
-        parts = pass_.moments_by_part(torch.from_numpy(labels).to(pass_.device), count)
+        count = int(folds.labels.max()) + 1
+        parts = pass_.moments_by_part(torch.from_numpy(folds.labels).to(pass_.device), count)
         with torch.enable_grad():
             penalty = torch.tensor(problem.penalty, dtype=torch.float64, requires_grad=True)
             seconds = _leaves(*(part.second for part in parts))
             firsts = _leaves(*(part.first for part in parts))
             errors, weight = [], 0.0
-            for fold in held:
+            for fold in folds.held:
                 others = [i for i in range(count) if i != fold]
                 left = sum(parts[i].total for i in others)
                 if left == 0 or parts[fold].total == 0:

@@ -18,6 +18,7 @@ from gyrfalcon.arrays import Array, to_tensor
 from gyrfalcon.solvers import LeastSquares
 from gyrfalcon.threads import one_thread_each
 
+from .folds import Folds, Places
 from .objectives.base import Criterion, Evaluation, Gradient, Statistics, evaluation
 from .pull import Pull, cholesky
 
@@ -84,7 +85,7 @@ def leave_one_out(problem: LeastSquares, *, gradient: bool) -> Evaluation:
     return found._replace(gradient=full.gradient(0.0, full.back(in_alpha, in_diagonal)))
 
 
-def validation(problem: LeastSquares, labels: Array, held: tuple[int, ...], *, gradient: bool) -> Evaluation:
+def validation(problem: LeastSquares, folds: Folds, *, gradient: bool) -> Evaluation:
     """The mean squared error of folds that are held out in turn, each by ridge regression on the other rows.
 
     A fold's derivative in K is a product of two thin matrices: with residuals r of the rows held out, α of the others
@@ -93,7 +94,7 @@ def validation(problem: LeastSquares, labels: Array, held: tuple[int, ...], *, g
     rows = _Rows(problem)
     lefts, rights = [], []
     error, weight, in_penalty = 0.0, 0.0, 0.0
-    for fold in rows.folds(labels, held):
+    for fold in rows.folds(folds):
         factor = fold.factor(problem.penalty)
         alpha = torch.cholesky_solve(rows.Y[fold.kept], factor)
         residual = rows.Y[fold.out] - fold.across.T @ alpha
@@ -121,16 +122,16 @@ def validation(problem: LeastSquares, labels: Array, held: tuple[int, ...], *, g
 
 
 @one_thread_each
-def held_out_errors(problem: LeastSquares, penalties: Array, labels: Array, held: tuple[int, ...]) -> Array:
+def held_out_errors(problem: LeastSquares, penalties: Array, folds: Folds) -> Array:
     """Mean squared errors of folds that are held out in turn, by penalty; entries of K are made once for all.
 
     If one fold is held out and its rows are the last, entries among them are not made.
     """
-    first = int(np.argmax(labels == held[0]))
-    last_rows = len(held) == 1 and bool((labels[first:] == held[0]).all())
+    first = int(np.argmax(folds.labels == folds.held[0]))
+    last_rows = len(folds.held) == 1 and bool((folds.labels[first:] == folds.held[0]).all())
     rows = _Rows(problem, count=first if last_rows else None)
     errors, weight = np.zeros(len(penalties)), 0.0
-    for fold in rows.folds(labels, held):
+    for fold in rows.folds(folds):
         for place, penalty in enumerate(penalties):
             alpha = torch.cholesky_solve(rows.Y[fold.kept], fold.factor(float(penalty)))
             residual = rows.Y[fold.out] - fold.across.T @ alpha
@@ -146,18 +147,6 @@ def coefficients(problem: LeastSquares) -> Tensor:
     rows = _Rows(problem)
     rows.entries.diagonal().add_(rows.noise)
     return torch.cholesky_solve(rows.Y, cholesky(rows.entries, 0.0))
-
-
-Places = slice | Tensor
-"""Which rows: neighbors as a slice, which copies nothing."""
-
-
-def _places(chosen: Array) -> Places | None:
-    places = np.flatnonzero(chosen)
-    if len(places) == 0:
-        return None
-    first, last = int(places[0]), int(places[-1])
-    return slice(first, last + 1) if last - first + 1 == len(places) else torch.from_numpy(places)
 
 
 class _Fold(NamedTuple):
@@ -192,12 +181,9 @@ class _Rows:
         self.noise = problem.penalty * self.unit
         self.entries = to_tensor(self.K.block(slice(0, n if count is None else count))).double()
 
-    def folds(self, labels: Array, held: tuple[int, ...]) -> Iterator[_Fold]:
+    def folds(self, folds: Folds) -> Iterator[_Fold]:
         """The folds that have rows on both sides."""
-        for number in held:
-            out, kept = _places(labels == number), _places(labels != number)
-            if out is None or kept is None:
-                continue
+        for out, kept in folds.sides:
             inner, weights = self.entries[kept], self.weights[kept]
             yield _Fold(out, kept, self.weights[out][:, None], weights.sum() / weights, inner[:, kept], inner[:, out])
 

@@ -7,7 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from gyrfalcon.arrays import Array
+from gyrfalcon.solvers import LeastSquares
 
+from .folds import Folds
 from .full import held_out_errors
 from .rows import Data, noise_of
 from .stages import LEAST_NOISE
@@ -42,24 +44,26 @@ class Judge:
 
     def __init__(self, data: Data, kept: Array, held: Array | None, factors: tuple[float, ...], memory_budget: int):
         self.factors, self.memory_budget = factors, memory_budget
-        self.held: tuple[int, ...]
+        self._problem: LeastSquares | None = None  # whose points others share
         self.honest = held is not None
         if held is None:
             folds = min(FOLDS, len(kept))
-            self.data, self.labels = data.at(kept), np.arange(len(kept)) * folds // len(kept)
-            self.held = tuple(range(folds))
+            self.data = data.at(kept)
+            self.folds = Folds(np.arange(len(kept)) * folds // len(kept), tuple(range(folds)))
             self.criterion = f"error of {folds} folds"
         else:
             self.data = data.at(np.concatenate([kept, held]))
-            self.labels = np.repeat(np.arange(2), [len(kept), len(held)])
-            self.held = (1,)
+            self.folds = Folds(np.repeat(np.arange(2), [len(kept), len(held)]), (1,))
             self.criterion = f"error on {len(held)} held-out rows"
 
     def __call__(self, tuned: Tuned, step: int) -> Judged:
         noise = noise_of(tuned.problem)
         noises = np.maximum(noise * np.array(self.factors), LEAST_NOISE)
-        problem = self.data.problem(tuned.problem.K.kernel, None, noise, self.memory_budget)
-        errors = held_out_errors(problem, noises / problem.total_weight, self.labels, self.held)
+        kernel = tuned.problem.K.kernel
+        if self._problem is None:
+            self._problem = self.data.problem(kernel, None, noise, self.memory_budget)
+        problem = self._problem.at(kernel=kernel)
+        errors = held_out_errors(problem, noises / problem.total_weight, self.folds)
         best = int(np.argmin(errors))
         constant = float(np.mean(problem.value_at_zero)) or 1.0
         return Judged(tuned, step, float(errors[best]) / constant, float(noises[best]))

@@ -50,7 +50,7 @@ class Search:
     best_point: Point | None = None
     evaluations: int = 0
     message: str = ""
-    began: float = field(default_factory=time.monotonic)
+    began: float = field(default_factory=lambda: time.monotonic())
 
     def __call__(self, theta: Array) -> Point | None:
         """The function at θ, or None where it fails or is not finite."""

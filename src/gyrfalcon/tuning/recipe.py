@@ -39,18 +39,22 @@ def search(
     memory_budget: int,
     *,
     per_feature: bool | None = None,
+    exact: bool = False,
 ) -> tuple[Tuned, float]:
     """The best kernel and noise for some rows, as a tuned problem on few of them, and the noise.
 
     Kernels are screened with a common factor of their length scales. For each of the best, length scales are then made
     from the gradients of the fitted function, and tuned by the gradient of the error, with a price for each move. All
     of these are judged on rows held out, or by folds of few; of kernels that err alike the simplest is taken.
-    `per_feature` says whether single length scales are tuned, None leaves it to the rows.
+    `per_feature` says whether single length scales are tuned, None leaves it to the rows. Where the fit will
+    be `exact`, half the best kernel and half the best of another kind are judged together, and taken if that errs
+    clearly less; where there will be more rows than centers, length scales may be tuned on more rows.
     """
     n, recipe = data.points.shape[0], run.settings.recipe
     run = replace(run, objective=_objective(n, recipe), entries=recipe.search_rows**2, moves_centers=False)
     last = COMMON if per_feature is False or n < recipe.least_rows else ERROR
-    return _Search(kernels, data, noise, run, memory_budget, recipe, last, forced=per_feature is True).result()
+    found = _Search(kernels, data, noise, run, memory_budget, recipe, last, forced=per_feature is True)
+    return found.result(exact=exact)
 
 
 def _objective(rows: int, recipe: Recipe) -> Objective:
@@ -80,6 +84,11 @@ def _kind(kernel: Kernel) -> Kind:
     return (type(kernel), *(_kind(kernel.kernel) if isinstance(kernel, Warped) else ()))
 
 
+def _half(kernel: Kernel) -> Kernel:
+    """Inside of a map of features: so the compiled core knows both."""
+    return replace(kernel, kernel=0.5 * kernel.kernel) if isinstance(kernel, Warped) else 0.5 * kernel
+
+
 class _Search:
     """One search: its rows in the order in which they are used, and the kernels as they were screened."""
 
@@ -99,7 +108,8 @@ class _Search:
         self.last, self.forced = last, forced  # the last step, and whether it is taken whatever the errors say
         self.order = _order(data.points)
         few = data.at(self.order[: recipe.screening_rows])
-        self.problems = [few.problem(kernel, None, noise, memory_budget) for kernel in kernels]
+        first = few.problem(kernels[0], None, noise, memory_budget)
+        self.problems = [first.at(kernel=kernel) for kernel in kernels]
         self.screened: list[Tuned] = []
         for problem in self.problems:
             self.screened.append(self._tune(problem, recipe.screening_steps))
@@ -108,7 +118,7 @@ class _Search:
         self.problems = self.problems[: len(self.screened)]
         self.values = [min(tuned.trace.values) for tuned in self.screened]
 
-    def result(self) -> tuple[Tuned, float]:
+    def result(self, *, exact: bool) -> tuple[Tuned, float]:
         families = self._families()
         if self.run.late:
             tuned = self.screened[int(np.argmin(self.values))]
@@ -126,7 +136,54 @@ class _Search:
         if not judge.honest:
             found = [one._replace(error=one.error * self._optimism(one.step)) for one in found]
         best = found[self._decide(found, judge.criterion)]
+        if not exact:
+            best = self._on_more_rows(best, judge, rows - held)
+        elif recipe.sums:
+            best = self._alone_or_added(best, found, judge)
         return best.tuned, best.noise
+
+    def _on_more_rows(self, best: Judged, judge: Judge, rows: int) -> Judged:
+        """The kernel with length scales tuned once more on more rows, where the first were few for so many features."""
+        recipe, problem = self.recipe, best.tuned.problem
+        few = recipe.search_rows < recipe.rows_per_feature * problem.K.n_features
+        count = min(recipe.more_rows, rows)
+        if best.step < ERROR or self.run.late or not few or count < 1.5 * recipe.search_rows or not judge.honest:
+            return best
+        more = self.data.at(self.order[:count]).problem(problem.K.kernel, None, best.noise, self.memory_budget)
+        again = judge(self._tune(more, recipe.more_steps, per_feature=True), ERROR)
+        chosen = int(again.error < best.error)
+        self.run.decide(
+            "length scales on more rows",
+            f"{judge.criterion}, of that of a constant",
+            [(one.tuned, one.noise, one.error) for one in (best, again)],
+            chosen,
+            f"gradients of the error of {count:,} rows instead of {recipe.search_rows:,}, if that errs less",
+        )
+        return (best, again)[chosen]
+
+    def _alone_or_added(self, best: Judged, found: list[Judged], judge: Judge) -> Judged:
+        """The kernel or, if it errs less by more than a tie, half of it and half of the best of another kind."""
+        kind = _kind(best.tuned.problem.K.kernel)
+        others = [one for one in found if _kind(one.tuned.problem.K.kernel) != kind]
+        if self.run.late or not others:
+            return best
+        other = min(others, key=lambda one: one.error)
+        problem = best.tuned.problem
+        both = _half(problem.K.kernel) + _half(other.tuned.problem.K.kernel)
+        penalty = float(np.sqrt(best.noise * other.noise)) / problem.total_weight
+        step = max(best.step, other.step)
+        added = judge(replace(best.tuned, problem=problem.at(kernel=both, penalty=penalty)), step)
+        if not judge.honest:
+            added = added._replace(error=added.error * self._optimism(step))
+        chosen = int(added.error < (1 - self.recipe.tie) * best.error)
+        self.run.decide(
+            "sum of kernels",
+            f"{judge.criterion}, of that of a constant",
+            [(one.tuned, one.noise, one.error) for one in (best, added)],
+            chosen,
+            f"the sum, if it errs less by more than {self.recipe.tie:.0%}",
+        )
+        return (best, added)[chosen]
 
     def _optimism(self, step: int) -> float:
         """By how much an error is too low that is judged by rows which one length scale per feature was tuned on."""

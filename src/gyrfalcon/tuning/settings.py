@@ -46,6 +46,12 @@ class Recipe:
         Errors that differ by less than this part of themselves are called equal, and the simpler kernel is taken.
     noise_factors : tuple of floats
         The noise is chosen once more by the rows held out, among these multiples of what was found.
+    rows_per_feature, more_rows, more_steps : int
+        If a search had fewer rows for each feature than this, and there are more rows than are made centers, length
+        scales of the best kernel are tuned once more, on more rows and with so many steps.
+    sums : bool
+        Whether the sum of half the best kernel and half the best of another kind is tried where every row is a center,
+        which is where it costs little more.
 
     Examples
     --------
@@ -72,6 +78,10 @@ class Recipe:
     learned: float = 0.9
     tie: float = 0.01
     noise_factors: tuple[float, ...] = (0.4, 1.0, 2.5)
+    rows_per_feature: int = 30
+    more_rows: int = 1400
+    more_steps: int = 8
+    sums: bool = True
 
 
 @dataclass(frozen=True)

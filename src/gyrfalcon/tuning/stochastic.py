@@ -20,6 +20,7 @@ from gyrfalcon.moments import Whitening
 from gyrfalcon.solvers import LeastSquares
 from gyrfalcon.solvers.falkon import NormalEquations
 
+from .folds import Folds
 from .objectives.base import Array, Criterion, Evaluation, Gradient, Statistics, evaluation
 from .pull import Pull
 
@@ -119,9 +120,10 @@ class Stochastic:
             run.pull_log_determinant(in_logarithm)
         return found._replace(gradient=run.gradient())
 
-    def validation(self, problem: LeastSquares, labels: Array, held: tuple[int, ...], *, gradient: bool) -> Evaluation:
+    def validation(self, problem: LeastSquares, folds: Folds, *, gradient: bool) -> Evaluation:
+        labels = folds.labels
         given = np.ones(len(labels)) if problem.weights is None else as_numpy(problem.weights, np.float64)[:, 0]
-        held = tuple(fold for fold in held if given[labels == fold].any() and given[labels != fold].any())
+        held = tuple(fold for fold in folds.held if given[labels == fold].any() and given[labels != fold].any())
         judged = float(given[np.isin(labels, held)].sum())
         if judged == 0:
             raise ValueError("weights: no row that has any is left on one side of the split")

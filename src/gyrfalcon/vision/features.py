@@ -24,6 +24,7 @@ DIMENSIONS = 192  # features of a cell are reduced to so many; measured by `pyth
 STRIDE = 8  # of the cells, unless the extractor has no map that fine
 CALIBRATION_SCENES = 2
 CALIBRATION_STEP = 7  # every so many cells of a scene are looked at
+COLOR = 3.0  # each channel of the mean color of a cell is a feature between minus and plus this
 TINY = 1e-12
 
 
@@ -36,10 +37,13 @@ class FeatureMap:
     values : tensor of shape (dimensions, rows, columns), float32
     shape : tuple of int
         Height and width of the image in pixels.
+    embedding : tensor of shape (256, rows, columns) or None
+        From which SAM's decoder makes masks, if the extractor has it.
     """
 
     values: Tensor
     shape: tuple[int, int]
+    embedding: Tensor | None = None
 
     @property
     def grid(self) -> tuple[int, int]:
@@ -55,8 +59,9 @@ class Features:
     """Makes feature maps with an extractor.
 
     The features of each map are scaled to a length that is the same at every cell, and whose square is in proportion to
-    the number of channels. They are brought to one grid and, if they are more than `dimensions`, reduced to the
-    directions in which the features of generated scenes vary most.
+    the root of the number of channels: fine maps have fewer channels, and know of colors and textures, which deep ones
+    are trained to forget. They are brought to one grid and, if they are more than `dimensions`, reduced to the
+    directions in which the features of generated scenes vary most. The mean color of each cell comes last.
 
     Parameters
     ----------
@@ -72,7 +77,8 @@ class Features:
 
     def __call__(self, image: Any) -> FeatureMap:
         pixels = check_image(image)
-        maps = check_maps(self.net(pixels))
+        returned = self.net(pixels)
+        maps = check_maps(returned)
         if self.directions is None:
             self.directions = self._calibrate({stride: maps[stride].shape[0] for stride in maps})
         if {stride: tensor.shape[0] for stride, tensor in maps.items()} != {
@@ -84,7 +90,8 @@ class Features:
             total = torch.zeros(self._size, *grid)
             for stride, tensor in maps.items():
                 total += _resampled(torch.einsum("pc,chw->phw", self.directions[stride], _normed(tensor)), grid)
-        return FeatureMap(total, (pixels.shape[0], pixels.shape[1]))
+            total = torch.cat([total, _colors(pixels, grid)])
+        return FeatureMap(total, (pixels.shape[0], pixels.shape[1]), getattr(returned, "embedding", None))
 
     @property
     def _size(self) -> int:
@@ -94,7 +101,8 @@ class Features:
     def _calibrate(self, channels: Mapping[int, int]) -> dict[int, Tensor]:
         """For each stride a matrix from its channels to the features, including the scale."""
         strides, total = list(channels), sum(channels.values())
-        shares = {stride: (channels[stride] / total) ** 0.5 for stride in strides}
+        roots = sum(count**0.5 for count in channels.values())
+        shares = {stride: (channels[stride] ** 0.5 / roots) ** 0.5 for stride in strides}
         if total <= self.dimensions:
             directions = torch.eye(total)
         else:
@@ -135,6 +143,13 @@ def _grid_stride(maps: Mapping[int, Tensor]) -> int:
 
 def _normed(tensor: Tensor) -> Tensor:
     return functional.normalize(tensor, dim=0, eps=TINY)
+
+
+def _colors(pixels: Array, grid: tuple[int, ...]) -> Tensor:
+    """Mean colors of cells, of shape (3, rows, columns)."""
+    channels = torch.from_numpy(pixels).permute(2, 0, 1)[None].float()
+    mode = "area" if pixels.shape[0] >= grid[0] and pixels.shape[1] >= grid[1] else "bilinear"
+    return COLOR * (functional.interpolate(channels, tuple(grid), mode=mode)[0] / 127.5 - 1)
 
 
 def _resampled(tensor: Tensor, grid: tuple[int, ...]) -> Tensor:

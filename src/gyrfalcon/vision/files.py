@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
+from sklearn.base import BaseEstimator
 
 from gyrfalcon.moments import ExactMoments
+from gyrfalcon.persistence import Savable
 
 from .additive import AdditiveClassifier, LabeledRows
 from .features import Features
@@ -17,18 +20,60 @@ from .networks import MissingNetwork, name_of, resolve
 Array = np.ndarray[Any, Any]
 
 
-def describe_net(net: Any) -> Any:
-    """A network by name; a callable of the user's cannot be held by a file."""
-    return name_of(net)
+class TaughtModel(Savable, BaseEstimator):  # type: ignore[misc]
+    """A model on an extractor that learns frame by frame: its parameters are fixed by the first frame.
 
+    Those that only `predict` looks at are not; their names are in `_free`.
+    """
 
-def read_net(value: Any) -> Any:
-    if value is None:
-        return MissingNetwork()
-    if not isinstance(value, str):
-        raise ValueError(f"net must be a name, got {value!r}")
-    resolve(value)
-    return value
+    net: Any
+    _free: tuple[str, ...] = ()
+    _features: Features
+    _fixed: dict[str, Any]
+
+    def _fix_parameters(self) -> None:
+        """Remember the parameters with which teaching begins."""
+        self._fixed = self.get_params(deep=False)
+
+    def _check_parameters(self) -> None:
+        """Refuse to go on with other parameters than those with which teaching began."""
+        for name, value in self.get_params(deep=False).items():
+            began = self._fixed[name]
+            if name not in self._free and value is not began and (name == "net" or value != began):
+                raise ValueError(
+                    f"{name} was {began!r} when the first frame was observed and is {value!r} now: set it back, or "
+                    "teach a new model"
+                )
+
+    def _describe_parameter(self, name: str, value: Any) -> Any:
+        """A network by name; a callable of the user's cannot be held by a file."""
+        return name_of(value) if name == "net" else super()._describe_parameter(name, value)
+
+    def _read_parameter(self, name: str, value: Any) -> Any:
+        if name != "net":
+            return super()._read_parameter(name, value)
+        if value is None:
+            return MissingNetwork()
+        if not isinstance(value, str):
+            raise ValueError(f"net must be a name, got {value!r}")
+        resolve(value)
+        return value
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], net: Any = None) -> Self:
+        """Read what `save` wrote.
+
+        Parameters
+        ----------
+        path : path of a safetensors file
+        net : Extractor, optional
+            The one that the model was taught with, if it was not made by `extractor`.
+        """
+        model = super().load(path)
+        if net is not None:
+            model.net, model._features.net = net, resolve(net)
+            model._fix_parameters()
+        return model
 
 
 def check_names(names: Any) -> list[Any]:

@@ -19,7 +19,8 @@ from .regions import location_features, region_features
 
 Array = np.ndarray[Any, Any]
 
-LARGEST_QUOTA = 500  # candidates of one kind that are kept of a frame, at most
+FULL = 5  # frames fill the pools of candidates: what is learned from does not grow with more of them
+MOST_POSITIVES = 2000  # of one classifier
 LOCATION_POSITIVE, LOCATION_NEGATIVE = 0.7, 0.3
 REGION_POSITIVE, REGION_NEGATIVE = 0.6, 0.3
 REFINED = 0.6  # boxes that overlap an instance by more teach the refiners
@@ -94,32 +95,47 @@ class Frame:
         """The column of a class, or None if the frame does not have it."""
         return self.labels.index(label) if label in self.labels else None
 
-    def pruned(self, quota: int) -> Frame:
-        """With no more than a number of candidates of each kind; what is kept of less is kept of more."""
-        locations = prune(self.locations, quota, LOCATION_POSITIVE, LOCATION_NEGATIVE, False)
-        regions = prune(self.regions, quota, REGION_POSITIVE, REGION_NEGATIVE, True)
-        return replace(self, locations=locations, regions=regions)
+    def pruned(self, locations: Quota, regions: Quota) -> Frame:
+        """With no more candidates of each kind than the quotas say; what is kept of less is kept of more."""
+        return replace(
+            self,
+            locations=prune(self.locations, locations, LOCATION_POSITIVE, LOCATION_NEGATIVE),
+            regions=prune(self.regions, regions, REGION_POSITIVE, REGION_NEGATIVE),
+        )
 
 
-def quota_of(total: int, frames: int) -> int:
-    """How many candidates of a kind of each of so many frames are learned from."""
-    return min(LARGEST_QUOTA, -(-total // max(1, frames)))
+@dataclass(frozen=True)
+class Quota:
+    """How many candidates of one kind of a frame there may be, with the smallest keys.
+
+    Pools hold a number of candidates, to which each of the frames contributes its share.
+    """
+
+    positives: int
+    negatives: int
+
+    @classmethod
+    def learned(cls, negatives: int, frames: int) -> Quota:
+        """Of each of so many frames, to learn from so many negatives of a kind."""
+        shares = max(FULL, frames)
+        return cls(-(-MOST_POSITIVES // shares), -(-negatives // shares))
+
+    @classmethod
+    def kept(cls, negatives: int, frames: int) -> Quota:
+        """What is kept: what is learned from if up to half of the frames are forgotten."""
+        return cls.learned(negatives, (frames + 1) // 2)
 
 
-def kept_quota(total: int, frames: int) -> int:
-    """How many are kept: those that are learned from if up to half of the frames are forgotten."""
-    return quota_of(total, (frames + 1) // 2)
-
-
-def prune(candidates: Candidates, quota: int, positive: float, negative: float, buffered: bool) -> Candidates:
-    """For each kind the positives and negatives with the smallest keys, and of all rows if a class may come later."""
+def prune(candidates: Candidates, quota: Quota, positive: float, negative: float) -> Candidates:
+    """For each kind the positives and negatives with the smallest keys, and of all rows, as another kind may come."""
     kept = np.zeros(len(candidates.keys), dtype=bool)
-    groups = [candidates.negative(None, negative)] if buffered else []
+    groups = [(candidates.negative(None, negative), quota.negatives)]
     for kind in range(candidates.overlap.shape[1]):
-        groups.append(candidates.negative(kind, negative))
-        groups.append(candidates.positive(kind, min(positive, REFINED)))
-    for group in groups:
-        kept[group[smallest(candidates.keys[group], quota)]] = True
+        groups.append((candidates.negative(kind, negative), quota.negatives))
+        for least in {positive, REFINED}:
+            groups.append((candidates.positive(kind, least), quota.positives))
+    for group, count in groups:
+        kept[group[smallest(candidates.keys[group], count)]] = True
     return candidates if kept.all() else candidates.taken(np.flatnonzero(kept))
 
 
@@ -160,7 +176,7 @@ def regions_of(
     ignore: Array | None,
     seed: int,
     digest: int,
-    quota: int,
+    quota: Quota,
     proposed: Array | None = None,
 ) -> Candidates:
     """Regions of a frame with their overlaps with the instances of each class.
@@ -185,7 +201,7 @@ def regions_of(
     overlap = np.column_stack([pair[0] for pair in pairs]) if pairs else np.zeros((len(keys), 0))
     codes = np.stack([pair[1] for pair in pairs], axis=1) if pairs else np.zeros((len(keys), 0, 4))
     rows = Candidates(np.arange(len(keys)), keys, overlap, codes, np.zeros(overlap.shape, dtype=bool))
-    rows = prune(rows, quota, REGION_POSITIVE, REGION_NEGATIVE, True)
+    rows = prune(rows, quota, REGION_POSITIVE, REGION_NEGATIVE)
     return replace(rows, X=region_features(found, candidates[rows.X]).astype(KEPT_TYPE))
 
 

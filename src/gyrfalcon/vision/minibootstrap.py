@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ from scipy.linalg import blas
 from gyrfalcon.kernels import Gaussian
 from gyrfalcon.linalg.triangles import mirror
 from gyrfalcon.matrix import KernelMatrix
+from gyrfalcon.matrix.predictor import Predictor
 from gyrfalcon.moments import Moments, Sums, Whitening
 
 Array = np.ndarray[Any, Any]
@@ -18,7 +20,7 @@ Array = np.ndarray[Any, Any]
 EASY = -0.9  # negatives that score below are dropped
 LEAST_KEPT = 0.25  # of a batch: so many negatives stay, however easy, and as many as there are positives
 HARD = -0.7  # of the next batch, negatives that score above are added
-CENTERS_PER_ROOT = 5.0  # centers are at most so many times the square root of the number of rows
+CENTERS_PER_ROOT = 5.0  # centers are at most so many times the square root of the number of negatives
 
 
 @dataclass(frozen=True)
@@ -60,23 +62,64 @@ class Whitened:
         self.centers = X[centers]
         K = KernelMatrix(self.kernel, X, self.centers)
         self.whitening = Whitening.of(K)
+        self.inverse_gram = self.whitening.inverse_gram()
+        self._first: tuple[Array, Moments] | None = None
         self.Z = self.whitening.features(np.ascontiguousarray(K.to_dense(), dtype=np.float64))
 
     def moments(self, rows: Array, targets: Array) -> Moments:
-        """Those of some rows with targets of 1 and -1."""
+        """Those of some rows with targets of shape (n, t)."""
         Z = np.asfortranarray(self.Z[:, rows])
         second = blas.dsyrk(1.0, Z) if len(rows) else np.zeros((len(Z), len(Z)), order="F")
         mirror(second, from_lower=False)
-        sums = Sums.of(np.ones(len(rows)), Z, targets[:, None])
-        return Moments(self.whitening, second, sums, len(rows))
+        sums = Sums.of(np.ones(len(rows)), Z, targets)
+        return Moments(self.whitening, second, sums, len(rows), np.zeros(targets.shape[1]))
 
-    def scores(self, rows: Array, solution: tuple[Array, Array]) -> Array:
-        """Of some rows with coefficients and an intercept."""
-        return np.asarray(self.whitening.coordinates(solution[0])[:, 0] @ self.Z[:, rows] + solution[1][0])
+    def negative(self, rows: Array) -> Moments:
+        """The moments of some rows with targets of -1."""
+        return self.moments(rows, np.full((len(rows), 1), -1.0))
+
+    def first_negative(self, rows: Array) -> Moments:
+        """The same for the first batch of a classifier, which is nearly that of the classifier before it."""
+        if self._first is not None:
+            before, known = self._first
+            more, fewer = np.setdiff1d(rows, before), np.setdiff1d(before, rows)
+            if 2 * (len(more) + len(fewer)) < len(rows):
+                return known + self.negative(more) - self.negative(fewer)
+        self._first = rows, self.negative(rows)
+        return self._first[1]
+
+    def solve(self, moments: Moments, penalty: float) -> Solution:
+        """Least squares with an intercept."""
+        return Solution(*moments.solve(penalty, inverse_gram=self.inverse_gram)[:2])
+
+    def scores(self, rows: Array, solution: Solution) -> Array:
+        """The first output at some rows."""
+        return np.asarray(self.whitening.coordinates(solution.beta[:, :1])[:, 0] @ self.Z[:, rows] + solution.offset[0])
+
+    def refiner(self, rows: Array, codes: Array, penalty: float) -> Solution:
+        """How boxes are moved and stretched: regularized least squares of the codes of some rows, of shape (n, 4).
+
+        It minimizes a sum, not a mean, of squared errors plus penalty·‖f‖². Whitening the targets first, as R-CNN does,
+        would change nothing: the solution is linear in them.
+        """
+        return self.solve(self.moments(rows, codes), penalty / len(rows))
+
+    def predictor(self, solutions: Sequence[Solution]) -> Predictor:
+        """The outputs of all solutions as one function, so that the kernel is evaluated once for all of them."""
+        beta = np.concatenate([solution.beta for solution in solutions], axis=1)
+        return Predictor(self.kernel, self.centers, beta, np.concatenate([solution.offset for solution in solutions]))
 
 
-def minibootstrap(space: Whitened, positives: Array, negatives: Array, settings: Settings) -> tuple[Array, float]:
-    """Coefficients at the centers and the intercept of one classifier.
+@dataclass(frozen=True)
+class Solution:
+    """Coefficients at the centers, of shape (m, t), and intercepts of shape (t,)."""
+
+    beta: Array
+    offset: Array
+
+
+def minibootstrap(space: Whitened, positives: Array, negatives: Array, settings: Settings) -> Solution:
+    """The classifier of positives against negatives, near 1 for the former and -1 for the latter.
 
     It learns from all positives and the first batch of negatives and drops the easy ones. Of each further batch it adds
     those that are hard for the classifier so far, learns again, and drops what has become easy. Moments add up, so that
@@ -93,26 +136,21 @@ def minibootstrap(space: Whitened, positives: Array, negatives: Array, settings:
     least = max(len(positives), int(LEAST_KEPT * size))
     batches = [negatives[start : start + size] for start in range(0, min(len(negatives), settings.total), size)]
     chosen = batches[0] if batches else np.zeros(0, dtype=np.int64)
-    moments = space.moments(positives, np.ones(len(positives))) + space.moments(chosen, -np.ones(len(chosen)))
-    solution = _solve(moments, settings)
+    moments = space.moments(positives, np.ones((len(positives), 1))) + space.first_negative(chosen)
+    solution = space.solve(moments, settings.penalty)
     for place, batch in enumerate(batches[1:]):
         moments, chosen = _without_easy(space, moments, chosen, solution, least)
         hard = batch[space.scores(batch, solution) > HARD]
         if len(hard) == 0 and place < len(batches) - 2:
             continue
-        moments = moments + space.moments(hard, -np.ones(len(hard)))
+        moments = moments + space.negative(hard)
         chosen = np.concatenate([chosen, hard])
-        solution = _solve(moments, settings)
-    return solution[0], float(solution[1][0])
-
-
-def _solve(moments: Moments, settings: Settings) -> tuple[Array, Array]:
-    beta, intercept, _ = moments.solve(settings.penalty)
-    return beta, intercept
+        solution = space.solve(moments, settings.penalty)
+    return solution
 
 
 def _without_easy(
-    space: Whitened, moments: Moments, chosen: Array, solution: tuple[Array, Array], least: int
+    space: Whitened, moments: Moments, chosen: Array, solution: Solution, least: int
 ) -> tuple[Moments, Array]:
     """Drop easy negatives, but for the first ones, so that a number of negatives stays.
 
@@ -123,30 +161,9 @@ def _without_easy(
     easy[spared] = False
     if not easy.any():
         return moments, chosen
-    gone = chosen[easy]
-    return moments - space.moments(gone, -np.ones(len(gone))), chosen[~easy]
+    return moments - space.negative(chosen[easy]), chosen[~easy]
 
 
 def center_count(settings: Settings, rows: int) -> int:
-    """How many centers so many rows are worth."""
-    return max(1, min(settings.n_centers, rows, round(CENTERS_PER_ROOT * float(np.sqrt(rows)))))
-
-
-def ridge(X: Array, Y: Array, penalty: float) -> tuple[Array, Array]:
-    """Weights of shape (d, t) and intercepts of regularized least squares: the refiners of boxes.
-
-    They minimize a sum, not a mean, of squared errors plus penalty·‖w‖². Whitening the targets first, as R-CNN does,
-    would change nothing: the solution is linear in them.
-    """
-    X, Y = np.asarray(X, dtype=np.float64), np.asarray(Y, dtype=np.float64)
-    mean, target = X.mean(0), Y.mean(0)
-    centered = X - mean
-    if len(X) < X.shape[1]:
-        gram = centered @ centered.T
-        np.fill_diagonal(gram, gram.diagonal() + penalty)
-        weights = centered.T @ np.linalg.solve(gram, Y - target)
-    else:
-        gram = centered.T @ centered
-        np.fill_diagonal(gram, gram.diagonal() + penalty)
-        weights = np.linalg.solve(gram, centered.T @ (Y - target))
-    return weights, target - mean @ weights
+    """How many centers so many rows are given: as many as full batches are worth, if there are as many rows."""
+    return max(1, min(settings.n_centers, rows, round(CENTERS_PER_ROOT * float(np.sqrt(settings.total)))))

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
 import torch
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from torch.nn import functional
 
 from gyrfalcon.matrix.predictor import Predictor
-from gyrfalcon.persistence import Savable, State
+from gyrfalcon.persistence import State
 
 from . import files
 from .additive import AdditiveClassifier, LabeledRows
@@ -27,7 +25,7 @@ Array = np.ndarray[Any, Any]
 LARGEST_LABEL = 1000
 
 
-class PixelClassifier(Savable, BaseEstimator):  # type: ignore[misc]
+class PixelClassifier(files.TaughtModel):
     """Classes of all pixels from a few that are marked, with scikit-learn's manners.
 
     A Gaussian kernel machine with fixed centers on frozen features, fitted by least squares, one against the rest. It
@@ -69,6 +67,10 @@ class PixelClassifier(Savable, BaseEstimator):  # type: ignore[misc]
     True
     """
 
+    classes_: list[Any]
+    _model: AdditiveClassifier
+    _next: int
+
     def __init__(
         self,
         net: Any = "tiny-vit",
@@ -100,27 +102,28 @@ class PixelClassifier(Savable, BaseEstimator):  # type: ignore[misc]
             raise ValueError(
                 f"images and scribbles must be as many, and at least one; got {len(images)} and {len(scribbles)}"
             )
-        self._begin()
+        fresh = type(self)(**self.get_params(deep=False))
+        fresh._begin()
         rows = {}
         for image, marks in zip(images, scribbles, strict=True):
-            rows[self._next] = self._rows(image, marks)
-            self._next += 1
+            rows[fresh._next], fresh.classes_ = fresh._rows(image, marks)
+            fresh._next += 1
         if not any(len(found.labels) for found in rows.values()):
             raise ValueError("scribbles: no pixel is marked")
-        self._model.add_all(rows)
-        return self.train()
+        fresh._model.add_all(rows)
+        self.__dict__.update(fresh.train().__dict__)  # only now: whatever is refused leaves the model as it was
+        return self
 
     def observe(self, image: Any, scribbles: Any) -> int:
         """Learn from one more image, and return a number by which `forget` can take it out again; see `fit`.
 
         `predict` changes with the next `train`.
         """
-        if not hasattr(self, "_model"):
-            self._begin()
-        rows = self._rows(image, scribbles)
+        self._ready()
+        rows, names = self._rows(image, scribbles)
         if len(rows.labels) == 0:
             raise ValueError("scribbles: no pixel is marked")
-        number = self._next
+        number, self.classes_ = self._next, names
         self._model.add(number, rows)
         self._next += 1
         return number
@@ -129,6 +132,7 @@ class PixelClassifier(Savable, BaseEstimator):  # type: ignore[misc]
         """Solve for the coefficients; the time does not depend on the number of images."""
         if not hasattr(self, "_model") or self._model.count == 0:
             raise NotFittedError("train needs marked pixels: call observe first")
+        self._check_parameters()
         self._model.grow(len(self.classes_))
         self._predictor: Predictor = self._model.solve()
         self.n_rows_ = self._model.count
@@ -143,8 +147,7 @@ class PixelClassifier(Savable, BaseEstimator):  # type: ignore[misc]
 
     def add_class(self, name: Any) -> None:
         """Have one more class, of which no pixel was marked yet."""
-        if not hasattr(self, "_model"):
-            self._begin()
+        self._ready()
         if name in self.classes_:
             raise ValueError(f"name: there is a class {name!r} already")
         self.classes_.append(name)
@@ -152,32 +155,40 @@ class PixelClassifier(Savable, BaseEstimator):  # type: ignore[misc]
     def _known(self) -> dict[int, LabeledRows]:
         return self._model.frames if hasattr(self, "_model") else {}
 
+    def _ready(self) -> None:
+        """Begin, if nothing was marked yet; if something was, the parameters must be the same as then."""
+        if hasattr(self, "_model"):
+            self._check_parameters()
+        else:
+            self._begin()
+
     def _begin(self) -> None:
         check_count("n_centers", self.n_centers)
         check_count("cells_per_image", self.cells_per_image)
         check_count("random_state", self.random_state, 0)
         for name in ("length_scale", "penalty"):
             check_positive(name, getattr(self, name))
-        self.classes_: list[Any] = []
+        self.classes_ = []
         self._model = AdditiveClassifier(self.n_centers, self.length_scale, self.penalty)
         self._features = Features(resolve(self.net))
         self._next = 0
+        self._fix_parameters()
 
-    def _rows(self, image: Any, scribbles: Any) -> LabeledRows:
-        """The marked cells of an image."""
+    def _rows(self, image: Any, scribbles: Any) -> tuple[LabeledRows, list[Any]]:
+        """The marked cells of an image, and the classes with those that are new."""
         pixels = check_image(image)
-        marks = self._numbers(scribbles, (pixels.shape[0], pixels.shape[1]))
+        marks, names = self._numbers(scribbles, (pixels.shape[0], pixels.shape[1]))
         found = self._features(pixels)
-        labels = cell_labels(marks, found.grid, len(self.classes_))
+        labels = cell_labels(marks, found.grid, len(names))
         marked = np.flatnonzero(labels >= 0)
         digest = frame_digest(pixels.tobytes(), marks.tobytes())
         keys = candidate_keys(self.random_state, digest, len(labels), "cells")[marked]
         chosen = np.sort(smallest(keys, self.cells_per_image))
         kept = marked[chosen]
-        return LabeledRows(found.rows().numpy()[kept], labels[kept], keys[chosen])
+        return LabeledRows(found.rows().numpy()[kept], labels[kept], keys[chosen]), names
 
-    def _numbers(self, scribbles: Any, shape: tuple[int, int]) -> Array:
-        """Marks as numbers from 1 in the order of `classes_`, which may grow, and 0 where there are none."""
+    def _numbers(self, scribbles: Any, shape: tuple[int, int]) -> tuple[Array, list[Any]]:
+        """Marks as numbers from 1, and 0 where there are none; and the classes they count, new ones at the end."""
         layers: Iterable[tuple[Any, Any]]
         if isinstance(scribbles, Mapping):
             layers = scribbles.items()
@@ -190,15 +201,15 @@ class PixelClassifier(Savable, BaseEstimator):  # type: ignore[misc]
             if marks.min(initial=0) < 0 or marks.max(initial=0) > LARGEST_LABEL:
                 raise ValueError(f"scribbles must be 0 or a class from 1 to {LARGEST_LABEL}")
             layers = ((int(label), marks == label) for label in np.unique(marks) if label)
-        numbers = np.zeros(shape, dtype=np.int64)
+        numbers, names = np.zeros(shape, dtype=np.int64), list(self.classes_)
         for name, mask in layers:
             inside = np.asarray(mask)
             if inside.shape != shape or inside.dtype != bool:
                 raise ValueError(f"scribbles: the mask of {name!r} must be bool of shape {shape}")
-            if name not in self.classes_:
-                self.classes_.append(name)
-            numbers[inside] = self.classes_.index(name) + 1
-        return numbers
+            if name not in names:
+                names.append(name)
+            numbers[inside] = names.index(name) + 1
+        return numbers, names
 
     # Answers.
 
@@ -225,12 +236,6 @@ class PixelClassifier(Savable, BaseEstimator):  # type: ignore[misc]
 
     # Files.
 
-    def _describe_parameter(self, name: str, value: Any) -> Any:
-        return files.describe_net(value) if name == "net" else super()._describe_parameter(name, value)
-
-    def _read_parameter(self, name: str, value: Any) -> Any:
-        return files.read_net(value) if name == "net" else super()._read_parameter(name, value)
-
     def _state(self) -> State:
         if not hasattr(self, "_predictor"):
             raise NotFittedError("this PixelClassifier is not trained yet: call fit, or observe and train")
@@ -253,21 +258,6 @@ class PixelClassifier(Savable, BaseEstimator):  # type: ignore[misc]
         intercept = files.array(arrays, "intercept", (self._trained,))
         self._predictor = Predictor(self._model.kernel, self._model.centers.astype(np.float32), beta, intercept)
         self.n_rows_ = self._model.count
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str], net: Any = None) -> Self:
-        """Read what `save` wrote.
-
-        Parameters
-        ----------
-        path : path of a safetensors file
-        net : Extractor, optional
-            The one that the model was taught with, if it was not made by `extractor`.
-        """
-        model = super().load(path)
-        if net is not None:
-            model.net, model._features.net = net, resolve(net)
-        return model
 
 
 def check_count(name: str, value: Any, least: int = 1) -> None:

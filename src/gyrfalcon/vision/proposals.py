@@ -12,14 +12,16 @@ from gyrfalcon.matrix.predictor import Predictor
 
 from . import anchors, boxes
 from .features import FeatureMap
-from .frames import LOCATION_NEGATIVE, LOCATION_POSITIVE, REFINED, Frame, quota_of
+from .frames import LOCATION_NEGATIVE, LOCATION_POSITIVE, REFINED, Candidates, Frame, Quota
 from .keys import shuffled_keys, smallest
-from .minibootstrap import Settings, Whitened, center_count, minibootstrap, ridge
+from .minibootstrap import Settings, Whitened, center_count, minibootstrap
 from .regions import location_features
 
 Array = np.ndarray[Any, Any]
 
-REFINER_PENALTY = 10.0
+PARTS = ("X", "keys", "overlap", "codes", "best")
+REFINER_PENALTY = 0.1
+MOST_POSITIVES = 500  # of one anchor
 BEFORE_SUPPRESSION, AFTER_SUPPRESSION = 500, 120
 SUPPRESSION = 0.7
 SMALLEST_SIDE = 2.0  # pixels; smaller proposals are dropped
@@ -33,26 +35,21 @@ class Proposer:
     ----------
     kinds : array of int
         The anchors that have a classifier.
-    classifier : Predictor
-        One score for each of them.
-    weights, intercepts : arrays of shape (kinds, d, 4) and (kinds, 4)
-        Of the refiners.
+    function : Predictor
+        One score for each of them, and then four numbers for each of them, which refine its box.
     """
 
     kinds: Array
-    classifier: Predictor
-    weights: Array
-    intercepts: Array
+    function: Predictor
 
     def __call__(self, found: FeatureMap) -> tuple[Array, Array]:
         """Boxes, best first, and their scores."""
-        X = location_features(found)
-        scores = self.classifier(X)
+        outputs, count = self.function(location_features(found)), len(self.kinds)
+        scores, codes = outputs[:, :count], outputs[:, count:].reshape(len(outputs), count, 4)
         placed = anchors.anchors(found.shape, anchors.grid_of(found.grid))[:, self.kinds]
         order = np.argsort(-scores, axis=None, kind="stable")[:BEFORE_SUPPRESSION]
         rows, kinds = np.unravel_index(order, scores.shape)
-        codes = np.einsum("nd,ndt->nt", X[rows], self.weights[kinds]) + self.intercepts[kinds]
-        refined = boxes.clip(boxes.decode(placed[rows, kinds], codes), found.shape)
+        refined = boxes.clip(boxes.decode(placed[rows, kinds], codes[rows, kinds]), found.shape)
         large = (refined[:, 2:] - refined[:, :2] >= SMALLEST_SIDE).all(1)
         refined, ranked = refined[large], scores[rows, kinds][large]
         kept = boxes.non_maximum_suppression(refined, ranked, SUPPRESSION)[:AFTER_SUPPRESSION]
@@ -60,58 +57,63 @@ class Proposer:
 
 
 def train_proposals(frames: Sequence[Frame], settings: Settings) -> Proposer | None:
-    """Classifiers and refiners of all anchors that have positives; None if none has.
+    """Classifiers and refiners of all anchors that have positives and negatives; None if none has.
 
     All share their centers, so that the kernel is evaluated once for all of them.
     """
-    X = np.concatenate([frame.locations.X for frame in frames]).astype(np.float32)
-    keys = shuffled_keys(np.concatenate([frame.locations.keys for frame in frames]))
-    starts = np.cumsum([0, *(len(frame.locations.keys) for frame in frames)])
-    quota = quota_of(settings.total, len(frames))
-    kinds, positives, negatives = [], [], []
-    for kind in range(anchors.COUNT):
-        own = _gather(frames, starts, kind, quota)
-        if len(own[0]):
-            kinds.append(kind)
-            positives.append(own[0])
-            negatives.append(own[1][smallest(keys[own[1]], settings.total)])
-    if not kinds:
+    joined = Candidates(*(np.concatenate([getattr(one.locations, part) for one in frames]) for part in PARTS))
+    frame = np.repeat(np.arange(len(frames)), [len(one.locations.keys) for one in frames])
+    shuffled = shuffled_keys(joined.keys)
+    pools = _pools(joined, frame, shuffled, Quota.learned(settings.total, len(frames)), settings.total)
+    if not pools:
         return None
-    space = Whitened(settings, X, _centers(positives, negatives, keys, settings))
-    solutions = [minibootstrap(space, *pair, settings) for pair in zip(positives, negatives, strict=True)]
-    beta = np.concatenate([solution[0] for solution in solutions], axis=1)
-    offsets = np.array([solution[1] for solution in solutions])
-    refiners = [_refiner(frames, kind) for kind in kinds]
-    return Proposer(
-        np.array(kinds),
-        Predictor(space.kernel, space.centers, beta, offsets),
-        np.stack([weights for weights, _ in refiners]),
-        np.stack([intercepts for _, intercepts in refiners]),
-    )
+    used = np.unique(np.concatenate([rows for pool in pools.values() for rows in pool]))
+    pools = {kind: tuple(np.searchsorted(used, rows) for rows in pool) for kind, pool in pools.items()}
+    X, codes = joined.X[used].astype(np.float32), joined.codes[used]
+    space = Whitened(settings, X, _centers(list(pools.values()), shuffled[used], settings))
+    classifiers = [minibootstrap(space, shown, others, settings) for shown, _, others in pools.values()]
+    refiners = [
+        space.refiner(refined, codes[refined, kind], REFINER_PENALTY) for kind, (_, refined, _) in pools.items()
+    ]
+    return Proposer(np.array(list(pools)), space.predictor([*classifiers, *refiners]))
 
 
-def _gather(frames: Sequence[Frame], starts: Array, kind: int, quota: int) -> tuple[Array, Array]:
-    positives, negatives = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
-    for start, frame in zip(starts, frames, strict=False):
-        rows = frame.locations
-        positives.append(start + rows.positive(kind, LOCATION_POSITIVE))
-        eligible = rows.negative(kind, LOCATION_NEGATIVE)
-        negatives.append(start + eligible[smallest(rows.keys[eligible], quota)])
-    return np.concatenate(positives), np.concatenate(negatives)
+def _pools(joined: Candidates, frame: Array, shuffled: Array, quota: Quota, total: int) -> dict[int, tuple[Array, ...]]:
+    """For each anchor that has both: positives, rows that teach the refiner, and negatives.
+
+    Negatives of all anchors are taken from the same locations, the first of each frame by their keys.
+    """
+    order = np.lexsort((joined.keys, frame))
+    common = np.zeros(len(order), dtype=bool)
+    common[_first(order, frame, quota.negatives)] = True
+    overlap, best = np.ascontiguousarray(joined.overlap.T), np.ascontiguousarray(joined.best.T)
+    pools = {}
+    for kind in np.flatnonzero(((overlap > LOCATION_POSITIVE) | best).any(1)).tolist():
+        shown, refined = (
+            _first(order[((overlap[kind] > least) | best[kind])[order]], frame, quota.positives)
+            for least in (LOCATION_POSITIVE, REFINED)
+        )
+        others = np.flatnonzero(common & (overlap[kind] < LOCATION_NEGATIVE) & ~best[kind])
+        if len(others):
+            most = ((shown, MOST_POSITIVES), (refined, MOST_POSITIVES), (others, total))
+            pools[kind] = tuple(_smallest(shuffled, rows, count) for rows, count in most)
+    return pools
 
 
-def _centers(positives: list[Array], negatives: list[Array], keys: Array, settings: Settings) -> Array:
+def _first(rows: Array, frame: Array, most: int) -> Array:
+    """Of rows that are sorted by frame the first ones of each frame."""
+    own = frame[rows]
+    return np.asarray(rows[np.arange(len(rows)) - np.searchsorted(own, own) < most])
+
+
+def _smallest(keys: Array, rows: Array, most: int) -> Array:
+    return np.asarray(rows[smallest(keys[rows], most)])
+
+
+def _centers(pools: list[tuple[Array, ...]], keys: Array, settings: Settings) -> Array:
     """Up to half of them positives of any anchor, the others negatives."""
-    shown = np.unique(np.concatenate(positives))
-    others = np.setdiff1d(np.unique(np.concatenate(negatives)), shown)
+    shown = np.unique(np.concatenate([pool[0] for pool in pools]))
+    others = np.setdiff1d(np.unique(np.concatenate([pool[2] for pool in pools])), shown)
     count = center_count(settings, len(shown) + len(others))
-    first = shown[smallest(keys[shown], max(count // 2, count - len(others)))]
-    rest = others[smallest(keys[others], count - len(first))]
-    return np.concatenate([first, rest])
-
-
-def _refiner(frames: Sequence[Frame], kind: int) -> tuple[Array, Array]:
-    rows = [frame.locations.positive(kind, REFINED) for frame in frames]
-    X = np.concatenate([frame.locations.X[own] for frame, own in zip(frames, rows, strict=True)])
-    codes = np.concatenate([frame.locations.codes[own, kind] for frame, own in zip(frames, rows, strict=True)])
-    return ridge(X, codes, REFINER_PENALTY)
+    first = _smallest(keys, shown, max(count // 2, count - len(others)))
+    return np.concatenate([first, _smallest(keys, others, count - len(first))])

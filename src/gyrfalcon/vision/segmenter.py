@@ -7,33 +7,34 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from gyrfalcon.matrix.predictor import Predictor
-from gyrfalcon.persistence import Savable, State
+from gyrfalcon.persistence import State
 
 from . import boxes, files, segmenter_files
 from .additive import AdditiveClassifier
 from .annotations import Instance, digest_of, read_instances
 from .detection import Detector, train_detector
-from .extractors import check_image
+from .extractors import SamDecoder, check_image, sam_decoder
 from .features import FeatureMap, Features
-from .frames import Frame, kept_quota, locations_of, quota_of, regions_of
+from .frames import Frame, Quota, locations_of, regions_of
 from .keys import candidate_keys, frame_digest
 from .masks import mask_rows, predict_masks
 from .minibootstrap import Settings
 from .networks import resolve
 from .pixels import check_count, check_positive
 from .proposals import Proposer, train_proposals
+from .refinement import refined_masks
 from .regions import BINS, region_features
 
 Array = np.ndarray[Any, Any]
 
 BATCH_SIZE = 2000
+MOST_LOCATION_BATCHES = 2  # which a few frames fill: each has no more than some hundred locations
 SUPPRESSION = 0.3
 BETWEEN_CLASSES = 0.5  # instances of different classes that overlap more are one, of the class that scores higher
-PASSES = 3  # of refinement; each looks at the boxes of the one before
+PASSES = 2  # of refinement; the second looks at the boxes of the first
 MOST_FOUND = 100  # instances in a frame
 MOST_FRAMES = 2000  # of which candidates are kept: a uniform sample if there were more
 PROTOCOLS = ("parallel", "serial")
@@ -75,7 +76,7 @@ class _Model:
     masks: dict[str, Predictor]
 
 
-class InstanceSegmenter(Savable, BaseEstimator):  # type: ignore[misc]
+class InstanceSegmenter(files.TaughtModel):
     """Finds instances of classes that were shown in a few frames.
 
     Three modules on frozen features. Proposals: for each anchor a classifier of locations, and a linear refiner of
@@ -129,6 +130,7 @@ class InstanceSegmenter(Savable, BaseEstimator):  # type: ignore[misc]
 
     _model: _Model | None
     _teachable = True
+    _free = ("refine",)
 
     def __init__(
         self,
@@ -140,6 +142,7 @@ class InstanceSegmenter(Savable, BaseEstimator):  # type: ignore[misc]
         length_scales: tuple[float, float, float] = (12.0, 12.0, 8.0),
         penalties: tuple[float, float, float] = (1e-4, 1e-5, 1e-6),
         protocol: str = "parallel",
+        refine: str | None = None,
     ):
         self.net = net
         self.n_centers = n_centers
@@ -148,6 +151,7 @@ class InstanceSegmenter(Savable, BaseEstimator):  # type: ignore[misc]
         self.length_scales = length_scales
         self.penalties = penalties
         self.protocol = protocol
+        self.refine = refine
 
     # Teaching.
 
@@ -211,11 +215,12 @@ class InstanceSegmenter(Savable, BaseEstimator):  # type: ignore[misc]
     def train(self) -> Self:
         """Train proposals and detection on what was kept, and solve for the masks."""
         self._ready()
-        quota = quota_of(self._settings(0).total, len(self._frames))
-        frames = sorted((frame.pruned(quota) for frame in self._frames.values()), key=lambda frame: frame.digest)
+        frames = sorted(self._frames.values(), key=lambda frame: frame.digest)
         proposer = train_proposals(frames, self._settings(0)) if frames else None
         if proposer is None:
-            raise NotFittedError("train needs a frame with an instance: call observe first")
+            raise NotFittedError(
+                "train needs a frame with an instance, and background that is not ignored: call observe"
+            )
         if self.protocol == "serial":
             frames = [self._proposed(frame, proposer, len(frames)) for frame in frames]
         detectors = {label: train_detector(frames, label, self._settings(1)) for label in self.classes_}
@@ -228,7 +233,7 @@ class InstanceSegmenter(Savable, BaseEstimator):  # type: ignore[misc]
 
     # Finding.
 
-    def predict(self, frame: Any, *, min_score: float = 0.5) -> list[Found]:
+    def predict(self, frame: Any, *, min_score: float = 0.4) -> list[Found]:
         """The instances in a frame, best first.
 
         Parameters
@@ -251,17 +256,29 @@ class InstanceSegmenter(Savable, BaseEstimator):  # type: ignore[misc]
             likely = np.flatnonzero(scores >= min_score)
             kept = likely[boxes.non_maximum_suppression(regions[likely], scores[likely], SUPPRESSION)[:MOST_FOUND]]
             masks = predict_masks(model.masks.get(label), found, regions[kept])
+            pairs = list(zip(regions[kept], masks, strict=True))
+            if self.refine is not None and len(kept):
+                pairs = refined_masks(self._sam(), found, regions[kept], masks)
             results += [
-                Found(label, float(np.clip(scores[place], 0, 1)), regions[place], mask)
-                for place, mask in zip(kept, masks, strict=True)
+                Found(label, float(np.clip(scores[place], 0, 1)), box, mask)
+                for place, (box, mask) in zip(kept, pairs, strict=True)
             ]
         return _one_class_each(results)[:MOST_FOUND]
+
+    def _sam(self) -> SamDecoder:
+        """The decoder, read when it is first needed."""
+        if self.refine != "sam":
+            raise ValueError(f"refine must be None or 'sam', got {self.refine!r}")
+        if not hasattr(self, "_decoder"):
+            self._decoder = sam_decoder()
+        return self._decoder
 
     # What is kept.
 
     def _ready(self) -> None:
-        """Check the parameters and begin, if nothing was shown yet."""
+        """Check the parameters and begin, if nothing was shown yet; if something was, they must be the same as then."""
         if hasattr(self, "_frames"):
+            self._check_parameters()
             return
         for name in ("n_centers", "length_scales", "penalties"):
             values = getattr(self, name)
@@ -273,6 +290,8 @@ class InstanceSegmenter(Savable, BaseEstimator):  # type: ignore[misc]
         check_count("random_state", self.random_state, 0)
         if self.protocol not in PROTOCOLS:
             raise ValueError(f"protocol must be one of {PROTOCOLS}, got {self.protocol!r}")
+        if self.refine not in (None, "sam"):
+            raise ValueError(f"refine must be None or 'sam', got {self.refine!r}")
         self.classes_: list[str] = []
         self._features = Features(resolve(self.net))
         self._frames: dict[int, Frame] = {}
@@ -280,11 +299,11 @@ class InstanceSegmenter(Savable, BaseEstimator):  # type: ignore[misc]
         self._masks: dict[str, AdditiveClassifier] = {}
         self._next = 0
         self._model = None
+        self._fix_parameters()
 
     def _settings(self, module: int) -> Settings:
-        return Settings(
-            self.n_centers[module], self.length_scales[module], self.penalties[module], BATCH_SIZE, self.n_batches
-        )
+        batches = min(self.n_batches, MOST_LOCATION_BATCHES) if module == 0 else self.n_batches
+        return Settings(self.n_centers[module], self.length_scales[module], self.penalties[module], BATCH_SIZE, batches)
 
     def _new_masks(self) -> AdditiveClassifier:
         masks = AdditiveClassifier(self.n_centers[2], self.length_scales[2], self.penalties[2])
@@ -303,7 +322,7 @@ class InstanceSegmenter(Savable, BaseEstimator):  # type: ignore[misc]
     def _frame(self, found: FeatureMap, instances: list[Instance], ignore: Array | None, digest: int) -> Frame:
         labels = tuple(sorted({one.label for one in instances}))
         targets = np.array([one.box for one in instances]).reshape(-1, 4)
-        quota = kept_quota(self._settings(0).total, len(self._frames) + 1)
+        quota = Quota.kept(self._settings(1).total, len(self._frames) + 1)
         seed, shown = self.random_state, tuple(replace(one, mask=None) for one in instances)
         regions = regions_of(found, shown, labels, ignore, seed, digest, quota)
         locations = locations_of(found, targets, ignore, seed, digest)
@@ -316,13 +335,13 @@ class InstanceSegmenter(Savable, BaseEstimator):  # type: ignore[misc]
         if len(self._frames) > MOST_FRAMES:
             ranks = {key: candidate_keys(self.random_state, kept.digest, 1)[0] for key, kept in self._frames.items()}
             del self._frames[max(ranks, key=lambda key: ranks[key])]
-        quota = kept_quota(self._settings(0).total, len(self._frames))
-        self._frames = {key: kept.pruned(quota) for key, kept in self._frames.items()}
+        quotas = [Quota.kept(self._settings(module).total, len(self._frames)) for module in (0, 1)]
+        self._frames = {key: kept.pruned(*quotas) for key, kept in self._frames.items()}
 
     def _proposed(self, frame: Frame, proposer: Proposer, frames: int) -> Frame:
         """The frame with regions that the proposals gave instead of anchors."""
         assert frame.found is not None
-        quota = quota_of(self._settings(1).total, frames)
+        quota = Quota.learned(self._settings(1).total, frames)
         placed, _ = proposer(frame.found)
         regions = regions_of(
             frame.found, frame.instances, frame.labels, None, self.random_state, frame.digest, quota, placed
@@ -350,12 +369,12 @@ class InstanceSegmenter(Savable, BaseEstimator):  # type: ignore[misc]
     def _describe_parameter(self, name: str, value: Any) -> Any:
         if name in ("n_centers", "length_scales", "penalties"):
             return [float(item) if name != "n_centers" else int(item) for item in value]
-        return files.describe_net(value) if name == "net" else super()._describe_parameter(name, value)
+        return super()._describe_parameter(name, value)
 
     def _read_parameter(self, name: str, value: Any) -> Any:
         if name in ("n_centers", "length_scales", "penalties"):
             return tuple(value)
-        return files.read_net(value) if name == "net" else super()._read_parameter(name, value)
+        return super()._read_parameter(name, value)
 
     def _state(self) -> State:
         model = getattr(self, "_model", None)
@@ -365,7 +384,7 @@ class InstanceSegmenter(Savable, BaseEstimator):  # type: ignore[misc]
         arrays = files.pack_features(self._features) | segmenter_files.pack_proposer(model.proposer)
         for place, label in enumerate(self.classes_):
             if label in model.detectors:
-                arrays |= segmenter_files.pack_detector(model.detectors[label], f"detectors.{place}")
+                arrays |= segmenter_files.pack_predictor(model.detectors[label].function, f"detectors.{place}")
             if label in model.masks:
                 arrays |= segmenter_files.pack_predictor(model.masks[label], f"masks.{place}")
         values["detectors"] = [label in model.detectors for label in self.classes_]
@@ -392,8 +411,9 @@ class InstanceSegmenter(Savable, BaseEstimator):  # type: ignore[misc]
         self._model = _Model(segmenter_files.unpack_proposer(arrays, scales[0], width), {}, {})
         for place, label in enumerate(self.classes_):
             if values["detectors"][place]:
-                read = segmenter_files.unpack_detector(arrays, f"detectors.{place}", scales[1], BINS**2 * width)
-                self._model.detectors[label] = read
+                name = f"detectors.{place}"
+                read = segmenter_files.unpack_predictor(arrays, name, scales[1], 5, BINS**2 * width)
+                self._model.detectors[label] = Detector(read)
             if values["masks"][place]:
                 name = f"masks.{place}"
                 self._model.masks[label] = segmenter_files.unpack_predictor(arrays, name, scales[2], 2, width + 2)
@@ -407,28 +427,14 @@ class InstanceSegmenter(Savable, BaseEstimator):  # type: ignore[misc]
             self._masks[label] = self._new_masks()
             files.unpack_additive(self._masks[label], facts, arrays, f"sums.{self.classes_.index(label)}")
 
-    @classmethod
-    def load(cls, path: str | os.PathLike[str], net: Any = None) -> Self:
-        """Read what `save` wrote.
-
-        Parameters
-        ----------
-        path : path of a safetensors file
-        net : Extractor, optional
-            The one that the model was taught with, if it was not made by `extractor`.
-        """
-        model = super().load(path)
-        if net is not None:
-            model.net, model._features.net = net, resolve(net)
-        return model
-
 
 def _refined(detector: Detector, found: FeatureMap, regions: Array, X: Array) -> tuple[Array, Array]:
     """Regions moved to where a detector wants them, several times over, and the scores of where they were last."""
     for turn in range(PASSES):
         X = region_features(found, regions) if turn else X
-        scores = (1 + detector.scores(X)) / 2
-        moved = boxes.clip(boxes.decode(regions, detector.codes(X)), found.shape)
+        found_scores, codes = detector(X)
+        scores = (1 + found_scores) / 2
+        moved = boxes.clip(boxes.decode(regions, codes), found.shape)
         whole = (moved[:, 2:] - moved[:, :2] >= 1).all(1)
         regions, scores = moved[whole], scores[whole]
     return regions, scores

@@ -13,7 +13,6 @@ from gyrfalcon.matrix.predictor import Predictor
 
 from . import anchors
 from .annotations import Instance
-from .detection import Detector
 from .features import FeatureMap
 from .files import array
 from .frames import Candidates, Frame
@@ -45,10 +44,7 @@ def unpack_predictor(
 
 def pack_proposer(proposer: Proposer) -> dict[str, Array]:
     """The classifiers and refiners of anchors."""
-    parts = {"kinds": proposer.kinds, "weights": proposer.weights, "intercepts": proposer.intercepts}
-    return {f"proposer.{name}": values for name, values in parts.items()} | pack_predictor(
-        proposer.classifier, "proposer"
-    )
+    return {"proposer.kinds": proposer.kinds} | pack_predictor(proposer.function, "proposer")
 
 
 def unpack_proposer(arrays: Mapping[str, Array], length_scale: float, width: int) -> Proposer:
@@ -56,25 +52,7 @@ def unpack_proposer(arrays: Mapping[str, Array], length_scale: float, width: int
     kinds = array(arrays, "proposer.kinds", (None,), "i")
     if len(kinds) == 0 or kinds.min() < 0 or kinds.max() >= anchors.COUNT:
         raise ValueError("there is no such anchor")
-    return Proposer(
-        kinds,
-        unpack_predictor(arrays, "proposer", length_scale, len(kinds), width),
-        array(arrays, "proposer.weights", (len(kinds), width, 4)),
-        array(arrays, "proposer.intercepts", (len(kinds), 4)),
-    )
-
-
-def pack_detector(detector: Detector, name: str) -> dict[str, Array]:
-    """The classifier and the refiner of one class."""
-    refiner = {f"{name}.weights": detector.weights, f"{name}.offset": detector.intercept}
-    return pack_predictor(detector.classifier, name) | refiner
-
-
-def unpack_detector(arrays: Mapping[str, Array], name: str, length_scale: float, width: int) -> Detector:
-    """What `pack_detector` packed."""
-    classifier = unpack_predictor(arrays, name, length_scale, 1, width)
-    weights, offset = array(arrays, f"{name}.weights", (width, 4)), array(arrays, f"{name}.offset", (4,))
-    return Detector(classifier, weights, offset)
+    return Proposer(kinds, unpack_predictor(arrays, "proposer", length_scale, 5 * len(kinds), width))
 
 
 def pack_frame(frame: Frame, name: str) -> tuple[dict[str, Any], dict[str, Array]]:

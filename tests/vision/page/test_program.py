@@ -2,6 +2,7 @@
 
 import io
 import struct
+import threading
 import zlib
 from contextlib import contextmanager
 from dataclasses import replace
@@ -151,6 +152,52 @@ def test_updates_are_made_when_asked_for(tmp_path):
         assert not opened.ask("undo", "undone").fields["trained"]
         assert opened.ask("look", "found", png(picture), id=3).fields["found"] == []
         assert "nothing to undo" in opened.ask("undo", "error").fields["message"]
+
+
+def test_a_class_that_could_not_be_added_teaches_nothing(tmp_path):
+    """Marks of it may wait already when the teacher refuses it."""
+
+    def refuse(name):
+        raise ValueError("no more classes")
+
+    picture, masks = scene(0)
+    with page(tmp_path) as opened:
+        opened.teacher.add_class = refuse
+        opened.tell("add_class", name="ball")
+        opened.tell("observe", png(picture), encode_mask(masks["ball"]), marks=[{"label": "ball", "mask": 1}])
+        said = [opened.hear("error").fields["message"] for _ in range(2)]
+        assert "no more classes" in said[0]
+        assert "there are no classes ['ball']" in said[1]
+        assert opened.teacher.shown == []
+        assert opened.ask("live", "state", on=False).fields["classes"] == []
+
+
+def test_what_is_kept_and_what_waits_is_bounded(tmp_path, monkeypatch):
+    picture, masks = scene(0)
+    blobs, marks = (png(picture), encode_mask(masks["ball"])), [{"label": "ball", "mask": 1}]
+    monkeypatch.setattr("gyrfalcon.vision.page.program.MOST_BYTES", 2 * sum(map(len, blobs)))
+    monkeypatch.setattr("gyrfalcon.vision.page.program.MOST_WAITING", 3)
+    started, go_on = threading.Event(), threading.Event()
+    with page(tmp_path) as opened:
+        opened.ask("live", "state", on=False)
+        opened.ask("add_class", "added", name="ball")
+        for count in range(1, 5):
+            said = opened.ask("observe", "taught", *blobs, marks=marks)
+            assert (said.fields["taught"], said.fields["classes"][0]["frames"]) == (count, count)
+        for count in (3, 2):
+            assert opened.ask("undo", "undone").fields["taught"] == count
+        assert "older frames cannot be undone" in opened.ask("undo", "error").fields["message"]
+        train = opened.teacher.train
+        opened.teacher.train = lambda: (started.set(), go_on.wait(30), train())
+        opened.tell("train")
+        assert started.wait(30)
+        for _ in range(3):
+            opened.tell("observe", *blobs, marks=marks)
+        said = opened.ask("observe", "error", *blobs, marks=marks)
+        assert "3 requests wait already" in said.fields["message"]
+        go_on.set()
+        opened.hear("trained")
+        assert [opened.hear("taught").fields["taught"] for _ in range(3)] == [3, 4, 5]
 
 
 def bomb():

@@ -166,15 +166,22 @@ class NormalEquations:
 
 
 def sample_rows(
-    n: int, m: int, features: float, dtype: torch.dtype, penalty: float, directions: float | None = None
+    n: int,
+    m: int,
+    features: float,
+    dtype: torch.dtype,
+    penalty: float,
+    directions: float | None = None,
+    *,
+    rough: bool = False,
 ) -> int | None:
     """How many rows to precondition with, if that costs less than the iterations it saves."""
     directions = features if directions is None else directions
-    plain = costs.iterations(n, m, directions, penalty)
+    plain = costs.iterations(n, m, directions, penalty, rough=rough)
     best, most = None, 0.0
     for per_center in costs.ITERATION_SHARE if plain >= WORTHWHILE_ITERATIONS else ():
         count = per_center * m
-        saved = plain - costs.iterations(n, m, directions, penalty, per_center)
+        saved = plain - costs.iterations(n, m, directions, penalty, per_center, rough=rough)
         gain = (
             saved * n * m * costs.entry(features, dtype) - costs.whitened_gram(count, m, features) - costs.SAMPLING_NS
         )

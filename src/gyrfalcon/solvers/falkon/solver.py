@@ -67,7 +67,8 @@ class Falkon(Solver[FalkonState]):
         start, K = run.coefficients, state.K
         if start is not None:
             problem.check_start(start)
-        sample = sample_rows(*K.shape, K.features, K.dtype, problem.penalty, K.effective_features)
+        rough = K.kernel.rough
+        sample = sample_rows(*K.shape, K.features, K.dtype, problem.penalty, K.effective_features, rough=rough)
         equations = NormalEquations(problem, sample, state)
         right, u = problem.sides  # made again after a resume too: K may be kept in memory from its second product on
         stopped: list[int] = []

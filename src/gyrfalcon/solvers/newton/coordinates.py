@@ -10,31 +10,18 @@ import torch
 from torch import Tensor
 
 from gyrfalcon.arrays import Array, as_numpy
-from gyrfalcon.matrix import KernelMatrix
+from gyrfalcon.linalg.cg import conjugate_gradients
 
-from ..falkon.equations import factor
 from ..risk import Risk
-from ..solver import Start, State
+from ..solution import Snapshot
+from ..solver import Start
+from .space import Direction, Space
+from .state import Factored
 
-WHITENED_ENTRIES = 30_000_000  # of K, up to which products in the coordinates are those with one stored matrix
-
-
-class NewtonState(State):
-    """The triangles of Falkon's preconditioner, and for few entries T⁻ᵀKᵀ, which saves solves and kernel products."""
-
-    def __init__(self, K: KernelMatrix, weights: Tensor | None, intercept: bool):
-        super().__init__(K, weights, intercept)
-        with self.timed("factor"):
-            self.pair, self.removable, self.scale = factor(K)
-            self.whitened: Array | None = None
-            n, m = K.shape
-            small = n * m <= WHITENED_ENTRIES and 16 * n * m <= K.memory_budget
-            wide = K.dtype == torch.float64 and K.device.type == "cpu"  # others round, which the solver has to notice
-            if small and wide and not K.streamed:
-                self.whitened = self.pair.solve_t_transposed(K.wide_block(slice(0, n)).T)
+FIRST_PENALTY = 1e-3  # where a path of penalties begins, as a part of max k(c, c)
 
 
-class Coordinates:
+class Coordinates(Space):
     """The coordinates x = (Tβ; b), in which ‖f‖² is a sum of squares, products with K in them, and a preconditioner.
 
     The preconditioner is the Hessian at centers that stand for the points, with the mean curvature c for all of them:
@@ -42,17 +29,17 @@ class Coordinates:
     nothing. c is left out, since conjugate gradients and relative norms do not notice.
     """
 
-    def __init__(self, problem: Risk, state: NewtonState):
-        self.problem, self.K, self.total = problem, problem.K, problem.total_weight
-        self.pair, self.removable, self.scale = state.pair, state.removable, state.scale
-        self.whitened = state.whitened
-        self.m, self.t = problem.K.shape[1], problem.Y.shape[1]
+    def __init__(self, problem: Risk, factored: Factored):
+        super().__init__(problem)
+        self.K, self.total = problem.K, problem.total_weight
+        self.pair, self.removable, self.scale, self.whitened = factored
+        self.jitter = self.pair.jitter
+        self.m = problem.K.shape[1]
         self.bordered = problem.intercept and self.t == 1  # the intercept's column of the Hessian is known beforehand
         self.shift = 0.0
-        self.passes = 0
+        self.slopes_at_zero: Array | None = None
 
     def point(self, start: Start | None) -> Array:
-        """x of coefficients, or of coefficients and intercept."""
         x = np.zeros((self.m + int(self.problem.intercept), self.t))
         if start is not None:
             beta, b = start if isinstance(start, tuple) else (start, torch.zeros(self.t))
@@ -62,7 +49,6 @@ class Coordinates:
         return x
 
     def split(self, x: Array) -> tuple[Tensor, Tensor]:
-        """Coefficients and intercept."""
         return torch.from_numpy(np.ascontiguousarray(self.pair.solve_t(x[: self.m]))), torch.from_numpy(
             x[self.m :].sum(0)
         )
@@ -70,8 +56,10 @@ class Coordinates:
     def _vectors(self, x: Array) -> Tensor:
         return self.split(x)[0].to(self.K.dtype).to(self.K.device)
 
+    def first_penalty(self, penalty: float) -> float:
+        return max(penalty, FIRST_PENALTY * self.scale)
+
     def predict(self, x: Array) -> Tensor:
-        """Kβ + b, in one pass."""
         if self.whitened is None:
             beta = self._vectors(x)
             with self._pass():
@@ -107,6 +95,50 @@ class Coordinates:
         alpha = x[: self.m]
         image[: self.m] = alpha - self.removable * self.pair.solve_t_transposed(self.pair.solve_t(alpha))
         return image
+
+    def squared_norms(self, x: Array, F: Tensor) -> Array:
+        norms: Array = (x * self.ridge(x)).sum(0)
+        return norms
+
+    def expand(self, x: Array, F: Tensor, mu: float) -> None:
+        loss, Y = self.problem.loss, self.problem.Y
+        self.F, self.mu, self.curvature = F, mu, loss.curvature(F, Y)
+        columns = [loss.gradient(F, Y), self.curvature[:, : int(self.bordered)]]
+        if self.slopes_at_zero is None:
+            columns.append(loss.gradient(torch.zeros_like(F), Y))
+        self.slopes, self.border, *first = self.transpose(*columns)
+        if self.slopes_at_zero is None:
+            self.slopes_at_zero = first[0]
+        self.precondition(float(self.problem.mean(self.curvature)), mu)
+        self.x, self.bend = x, self.ridge(x)
+
+    def residual(self, penalty: float) -> float:
+        assert self.slopes_at_zero is not None
+        return self.norm(self.slopes + 2 * penalty * self.bend) / (self.norm(self.slopes_at_zero) or 1.0)
+
+    def direction(self, tolerance: float, steps: int) -> Direction:
+        solved = conjugate_gradients(
+            self.preconditioned(self.hessian(self.F, self.curvature, self.border, self.mu)),
+            self.solve_transposed(-self.slopes - 2 * self.mu * self.bend).reshape(-1, 1),
+            tolerance=tolerance,
+            max_iterations=steps,
+        )
+        x = self.solve(solved.solution.reshape(self.x.shape))
+        bend = self.ridge(x)
+        cross, square = float(np.vdot(self.x, bend)), float(np.vdot(x, bend))
+        return Direction(x, self.predict(x), cross, square, solved.iterations)
+
+    def snapshot(self) -> Snapshot:
+        """With the preconditioner's shift, since one that is still good is not made again."""
+        assert self.slopes_at_zero is not None
+        return {"shift": self.shift, "passes": self.passes}, {"slopes_at_zero": self.slopes_at_zero}
+
+    def restore(self, snapshot: Snapshot) -> None:
+        facts, arrays = snapshot
+        self.shift_by(facts["shift"])
+        self.slopes_at_zero = arrays["slopes_at_zero"]
+        self.passes = facts["passes"]
+        self.problem.pass_first_product()
 
     def hessian(self, F: Tensor, curvature: Tensor, border: Array, mu: float) -> Callable[[Array], Array]:
         """v ↦ the Hessian times v."""

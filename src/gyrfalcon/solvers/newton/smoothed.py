@@ -14,14 +14,12 @@ from torch import Tensor
 
 from gyrfalcon.arrays import as_numpy
 from gyrfalcon.losses import has_kink, smoothed
-from gyrfalcon.matrix import KernelMatrix
 
 from ..risk import Risk
 from ..solution import Callback, Keep, Record, Snapshot, Solution, Step
-from ..solver import Run, Solver, Start, Traits, check_number
-from ..stopping import check_count
-from .coordinates import NewtonState
+from ..solver import Run, Start, Traits
 from .solver import Newton
+from .state import NewtonSolver, NewtonState
 
 SHARPENING = 0.25  # the factor from one width to the next
 GRADIENT = 0.3  # relative gradient that ends a width, over the root of the tolerance: objectives err by its square
@@ -29,7 +27,7 @@ WARM_GAP = 0.05  # relative gap of the width that a start begins with
 
 
 @dataclass(frozen=True)
-class SmoothedNewton(Solver[NewtonState]):
+class SmoothedNewton(NewtonSolver):
     """Minimize the risk of a loss with a kink: `Newton` on `losses.smoothed`, over widths that fall geometrically.
 
     Each width begins where the one before ended. The minimizer for a width proves by duality how far the risk with the
@@ -60,13 +58,6 @@ class SmoothedNewton(Solver[NewtonState]):
 
     name: ClassVar[str] = "smoothed_newton"
     traits: ClassVar[Traits] = Traits("kinked", iterates=True, starts=True, resumes=True)
-
-    def __post_init__(self) -> None:
-        check_number("tolerance", self.tolerance)
-        check_count("max_iterations", self.max_iterations)
-
-    def prepare(self, K: KernelMatrix, weights: Tensor | None = None, intercept: bool = False) -> NewtonState:
-        return NewtonState(K, weights, intercept)
 
     def _solve(self, state: NewtonState, problem: Risk, run: Run) -> Solution:
         if not has_kink(problem.loss):

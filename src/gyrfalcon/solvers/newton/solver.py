@@ -11,26 +11,27 @@ import torch
 from torch import Tensor
 
 from gyrfalcon.arrays import Array, as_numpy
-from gyrfalcon.linalg.cg import conjugate_gradients
-from gyrfalcon.matrix import KernelMatrix
+from gyrfalcon.threads import one_thread_each
 
 from ..risk import Risk
 from ..solution import Record, Snapshot, Solution, Step
-from ..solver import Run, Solver, Traits, check_number
-from ..stopping import check_count
-from .coordinates import Coordinates, NewtonState
+from ..solver import Run, Traits
+from .coordinates import Coordinates
+from .points import LEAST_PENALTY, PointSpace
+from .space import Space
+from .state import NewtonSolver, NewtonState
 
-FIRST_PENALTY = 1e-3  # where the path of penalties begins, and where it jumps to the last one, as parts of max k(c, c)
-LAST_PENALTY = 1e-9
+LAST_PENALTY = 1e-9  # where a path of penalties jumps to the last one, as a part of max k(c, c)
 PENALTY_FACTOR = 0.03
 PATH_CG_STEPS = 5  # conjugate gradient steps for each penalty on the path
 CG_STEPS = 100  # and for each Newton step after it, at most
 LOOSEST_CG_TOLERANCE = 0.3  # relative residual at which conjugate gradients stop, far from the solution
 STALLED_STEPS = 3  # Newton steps without progress before rounding is blamed
+ONE_THREAD_ENTRIES = 300_000_000  # of K times outputs, up to which threads cost more than they gain
 
 
 @dataclass(frozen=True)
-class Newton(Solver[NewtonState]):
+class Newton(NewtonSolver):
     """Minimize the risk by Newton steps, each solved roughly by conjugate gradients with Falkon's preconditioner.
 
     The first steps are for penalties that fall geometrically to the one asked for, the others for that one, solved to
@@ -65,38 +66,24 @@ class Newton(Solver[NewtonState]):
     name: ClassVar[str] = "newton"
     traits: ClassVar[Traits] = Traits("smooth", iterates=True, starts=True, resumes=True)
 
-    def __post_init__(self) -> None:
-        check_number("tolerance", self.tolerance)
-        check_count("max_iterations", self.max_iterations)
-
-    def prepare(self, K: KernelMatrix, weights: Tensor | None = None, intercept: bool = False) -> NewtonState:
-        return NewtonState(K, weights, intercept)
-
     def _solve(self, state: NewtonState, problem: Risk, run: Run) -> Solution:
-        tolerance, max_iterations = self.tolerance, self.max_iterations
-        loss, Y, penalty = problem.loss, problem.Y, problem.penalty
-        space = Coordinates(problem, state)
+        small = problem.K.shape[0] * problem.K.shape[1] * problem.Y.shape[1] <= ONE_THREAD_ENTRIES
+        return one_thread_each(self._minimize)(state, problem, run) if small else self._minimize(state, problem, run)
+
+    def _minimize(self, state: NewtonState, problem: Risk, run: Run) -> Solution:
+        tolerance, max_iterations, penalty = self.tolerance, self.max_iterations, problem.penalty
+        space = _space(state, problem)
         if run.resume is None:
-            x = space.point(run.start)
-            F = space.predict(x) if x.any() else torch.zeros(Y.shape, dtype=torch.float64, device=Y.device)
-            at = _Position(x, F, max(penalty, FIRST_PENALTY * space.scale) if run.start is None else penalty)
+            at = _Position(*space.begin(run.start), space.first_penalty(penalty) if run.start is None else penalty)
         else:
-            at = _Position.of(run.resume, space, Y.device)
-            problem.pass_first_product()
+            at = _Position.of(run.resume, space, problem.Y.device)
         message = f"stopped after {max_iterations} iterations"
         while True:
-            curvature = loss.curvature(at.F, Y)
-            columns = [loss.gradient(at.F, Y), curvature[:, : int(space.bordered)]]
-            if at.slopes_at_zero is None:
-                columns.append(loss.gradient(torch.zeros_like(at.F), Y))
-            slopes, border, *first = space.transpose(*columns)
-            if at.slopes_at_zero is None:
-                at.slopes_at_zero = first[0]
-            space.precondition(float(problem.mean(curvature)), at.mu)
-            ridge = space.ridge(at.x)
-            residual = space.norm(slopes + 2 * penalty * ridge) / (space.norm(at.slopes_at_zero) or 1.0)
+            space.expand(at.x, at.F, at.mu)
+            residual = space.residual(penalty)
             at.residuals.append(residual)
-            at.objectives.append(problem.empirical(at.F) + penalty * float(np.vdot(at.x, ridge)))
+            norms = space.squared_norms(at.x, at.F)
+            at.objectives.append(problem.empirical(at.F) + penalty * float(norms.sum()))
             if (
                 at.iteration
                 and run.callback is not None
@@ -108,32 +95,21 @@ class Newton(Solver[NewtonState]):
                 if residual <= tolerance:
                     message = "the gradient reached the tolerance"
                     break
-                idle = residual > 0.9 * at.best and at.objectives[-2] - at.objectives[-1] <= 1e-9 * at.objectives[-1]
-                at.best, at.stalls = min(at.best, residual), at.stalls + 1 if idle else 0
-                if at.stalls == STALLED_STEPS:
-                    message = f"rounding stopped progress at a relative gradient of {residual:.1e}"
-                    break
+                if at.stalled(residual):
+                    if not space.sharpen():
+                        message = f"rounding stopped progress at a relative gradient of {residual:.1e}"
+                        break
+                    at.stalls = 0
             if at.iteration == max_iterations:
                 break
             on_path = at.mu > penalty
-            solved = conjugate_gradients(
-                space.preconditioned(space.hessian(at.F, curvature, border, at.mu)),
-                space.solve_transposed(-slopes - 2 * at.mu * ridge).reshape(-1, 1),
-                tolerance=LOOSEST_CG_TOLERANCE
-                if on_path
-                else max(min(LOOSEST_CG_TOLERANCE, residual**0.5), tolerance / residual / 2),
-                max_iterations=PATH_CG_STEPS if on_path else CG_STEPS,
-            )
-            at.inner += solved.iterations
-            direction = space.solve(solved.solution.reshape(at.x.shape))
-            change, bend = space.predict(direction), space.ridge(direction)
-            length = _step_length(
-                problem, at.F, change, at.mu, float(np.vdot(at.x, bend)), float(np.vdot(direction, bend))
-            )
-            if length == 0 and not on_path:
+            step = space.direction(*self._inner(residual, on_path=on_path))
+            at.inner += step.iterations
+            length = _step_length(problem, at.F, step.change, at.mu, step.cross, step.square)
+            if length == 0 and not on_path and not space.sharpen():
                 message = f"rounding leaves no step that lowers the objective, at a relative gradient of {residual:.1e}"
                 break
-            at.x, at.F = at.x + length * direction, at.F + length * change
+            at.x, at.F = at.x + length * step.x, at.F + length * step.change
             at.mu *= PENALTY_FACTOR
             if at.mu <= max(penalty, LAST_PENALTY * space.scale):
                 at.mu = penalty
@@ -146,14 +122,29 @@ class Newton(Solver[NewtonState]):
             residuals=at.residuals,
             converged=at.mu == penalty and at.residuals[-1] <= tolerance,
             message=message,
-            jitter=space.pair.jitter,
+            jitter=space.jitter,
             seconds=problem.seconds,
-            objective=_by_output(problem, at, ridge),
+            objective=_by_output(problem, at.F, norms),
             objective_history=at.objectives,
             inner_iterations=at.inner,
             passes=space.passes,
         )
         return Solution(*space.split(at.x), record)
+
+    def _inner(self, residual: float, *, on_path: bool) -> tuple[float, int]:
+        """How far conjugate gradients go for a step, and how many iterations they may take."""
+        if on_path:
+            return LOOSEST_CG_TOLERANCE, PATH_CG_STEPS
+        return max(min(LOOSEST_CG_TOLERANCE, residual**0.5), self.tolerance / residual / 2), CG_STEPS
+
+
+def _space(state: NewtonState, problem: Risk) -> Space:
+    """The coordinates of all points where they are all centers, and else those of the centers."""
+    if state.keeps_all and problem.penalty > 0:
+        space = PointSpace(problem, state.dense())
+        if problem.penalty >= LEAST_PENALTY * space.scale > 0:
+            return space
+    return Coordinates(problem, state.factored())
 
 
 @dataclass
@@ -166,7 +157,6 @@ class _Position:
     x: Array
     F: Tensor
     mu: float
-    slopes_at_zero: Array | None = None
     residuals: list[float] = field(default_factory=list)
     objectives: list[float] = field(default_factory=list)
     best: float = np.inf
@@ -174,35 +164,36 @@ class _Position:
     inner: int = 0
     iteration: int = 0
 
-    def snapshot(self, space: Coordinates) -> Snapshot:
-        """With the preconditioner's shift, since one that is still good is not made again."""
-        assert self.slopes_at_zero is not None
-        names = ("mu", "best", "stalls", "inner", "iteration")
-        facts = {name: getattr(self, name) for name in names} | {"shift": space.shift, "passes": space.passes}
+    def stalled(self, residual: float) -> bool:
+        """Whether this is one of several steps without progress."""
+        idle = residual > 0.9 * self.best and self.objectives[-2] - self.objectives[-1] <= 1e-9 * self.objectives[-1]
+        self.best, self.stalls = min(self.best, residual), self.stalls + 1 if idle else 0
+        return self.stalls >= STALLED_STEPS
+
+    def snapshot(self, space: Space) -> Snapshot:
+        """With what the space has to know again."""
+        facts, arrays = space.snapshot()
+        own = {name: getattr(self, name) for name in ("mu", "best", "stalls", "inner", "iteration")}
         history = {"residuals": np.array(self.residuals), "objectives": np.array(self.objectives)}
-        arrays = {"x": self.x, "F": as_numpy(self.F), "slopes_at_zero": self.slopes_at_zero}
-        return facts, arrays | history
+        return own | {"space": facts}, {"x": self.x, "F": as_numpy(self.F)} | arrays | history
 
     @classmethod
-    def of(cls, snapshot: Snapshot, space: Coordinates, device: torch.device) -> _Position:
-        """The position that `snapshot` gave, and the coordinates as they were there."""
+    def of(cls, snapshot: Snapshot, space: Space, device: torch.device) -> _Position:
+        """The position that `snapshot` gave, and the space as it was there."""
         facts, arrays = dict(snapshot[0]), snapshot[1]
-        space.shift_by(facts.pop("shift"))
-        space.passes = facts.pop("passes")
+        space.restore((facts.pop("space"), arrays))
         return cls(
             x=arrays["x"],
             F=torch.from_numpy(arrays["F"]).to(device),
-            slopes_at_zero=arrays["slopes_at_zero"],
             residuals=arrays["residuals"].tolist(),
             objectives=arrays["objectives"].tolist(),
             **facts,
         )
 
 
-def _by_output(problem: Risk, at: _Position, ridge: Array) -> list[float]:
+def _by_output(problem: Risk, F: Tensor, norms: Array) -> list[float]:
     """The last objective in the outputs that the loss is a sum over."""
-    losses = as_numpy(problem.mean(problem.loss.by_output(at.F, problem.Y)))
-    norms = (at.x * ridge).sum(0)
+    losses = as_numpy(problem.mean(problem.loss.by_output(F, problem.Y)))
     found: list[float] = (losses + problem.penalty * (norms if len(losses) == len(norms) else norms.sum())).tolist()
     return found
 

@@ -12,6 +12,8 @@ from torch import Tensor
 
 from gyrfalcon.solvers import LeastSquares
 
+from ..folds import Folds
+
 Array = np.ndarray[Any, Any]
 
 
@@ -103,9 +105,7 @@ class Method(Protocol):
 
     def criterion(self, problem: LeastSquares, objective: Criterion, *, gradient: bool) -> Evaluation: ...
 
-    def validation(
-        self, problem: LeastSquares, labels: Array, held: tuple[int, ...], *, gradient: bool
-    ) -> Evaluation: ...
+    def validation(self, problem: LeastSquares, folds: Folds, *, gradient: bool) -> Evaluation: ...
 
     def leave_one_out(self, problem: LeastSquares, *, gradient: bool) -> Evaluation: ...
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from gyrfalcon.solvers import LeastSquares
 
+from ..folds import Folds
 from .base import Evaluation, Method, Objective
 
 
@@ -43,4 +44,4 @@ class HoldOut(Objective):
         labels = np.zeros(n, dtype=np.int64)
         count = min(n - 1, max(1, round(self.fraction * n)))
         labels[np.random.default_rng(self.random_state).choice(n, count, replace=False)] = 1
-        return method.validation(problem, labels, (1,), gradient=gradient)
+        return method.validation(problem, Folds(labels, (1,)), gradient=gradient)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
 
 from gyrfalcon.solvers import LeastSquares
 
+from ..folds import Folds
 from .base import Evaluation, Method, Objective
 
 
@@ -40,7 +42,13 @@ class KFold(Objective):
         n = problem.K.shape[0]
         if not 2 <= self.folds <= n:
             raise ValueError(f"folds must lie between 2 and the {n} rows, got {self.folds}")
-        labels = np.arange(n) * self.folds // n
-        if self.random_state is not None:
-            labels = np.random.default_rng(self.random_state).permutation(n) % self.folds
-        return method.validation(problem, labels, tuple(range(self.folds)), gradient=gradient)
+        return method.validation(problem, _folds(n, self.folds, self.random_state), gradient=gradient)
+
+
+@lru_cache(maxsize=16)
+def _folds(n: int, folds: int, random_state: int | None) -> Folds:
+    """The same for every evaluation of a search."""
+    labels = np.arange(n) * folds // n
+    if random_state is not None:
+        labels = np.random.default_rng(random_state).permutation(n) % folds
+    return Folds(labels, tuple(range(folds)))

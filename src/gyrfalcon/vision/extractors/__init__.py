@@ -5,11 +5,24 @@ from __future__ import annotations
 import os
 
 from .efficientnet_lite import EfficientNetLite0
-from .protocol import Array, Extractor, Maps, check_image
+from .protocol import Array, EncodedMaps, Extractor, Maps, check_image
+from .sam_decoder import SamDecoder
 from .tiny_vit import TinyViT
 from .weights import EFFICIENTNET_LITE0, MOBILE_SAM, Weights, WeightsError, is_cached, read_weights
 
-__all__ = ["NETWORKS", "Array", "Extractor", "Maps", "WeightsError", "available", "check_image", "extractor"]
+__all__ = [
+    "NETWORKS",
+    "Array",
+    "EncodedMaps",
+    "Extractor",
+    "Maps",
+    "SamDecoder",
+    "WeightsError",
+    "available",
+    "check_image",
+    "extractor",
+    "sam_decoder",
+]
 
 ENCODER = "image_encoder."
 NETWORKS: dict[str, Weights] = {"tiny-vit": MOBILE_SAM, "efficientnet-lite0": EFFICIENTNET_LITE0}
@@ -64,6 +77,11 @@ def extractor(
         return EfficientNetLite0(read_weights(weights, cache, index), size)
     state = read_weights(weights, cache, index)
     return TinyViT({key.removeprefix(ENCODER): value for key, value in state.items() if key.startswith(ENCODER)}, size)
+
+
+def sam_decoder(*, cache: str | os.PathLike[str] | None = None, index: str | None = None) -> SamDecoder:
+    """The decoder that belongs to "tiny-vit", from the same weights; see `extractor`."""
+    return SamDecoder(read_weights(MOBILE_SAM, cache, index))
 
 
 def _weights(name: str) -> Weights:

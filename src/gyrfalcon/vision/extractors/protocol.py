@@ -38,6 +38,14 @@ class Extractor(Protocol):
     def __call__(self, image: Array) -> Maps: ...
 
 
+class EncodedMaps(dict[int, Tensor]):
+    """Maps by stride, and the map from which SAM's decoder makes masks."""
+
+    def __init__(self, maps: Mapping[int, Tensor], embedding: Tensor):
+        super().__init__(maps)
+        self.embedding = embedding
+
+
 def check_image(image: Any, name: str = "image") -> Array:
     """An image as contiguous uint8 in RGB; anything else is refused."""
     pixels = np.asarray(image)

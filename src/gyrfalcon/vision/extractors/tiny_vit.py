@@ -15,8 +15,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from .channel_norm import ChannelNorm
 from .folding import fold
-from .protocol import Array, check_size, prepare
+from .protocol import Array, EncodedMaps, check_size, prepare
 
 DIMENSIONS = (64, 128, 160, 320)
 DEPTHS = (2, 2, 6, 2)
@@ -141,16 +142,6 @@ class _Stage(nn.Module):
             self.downsample = None
 
 
-class _ChannelNorm(nn.Module):
-    def __init__(self, width: int):
-        super().__init__()
-        self.weight, self.bias = nn.Parameter(torch.ones(width)), nn.Parameter(torch.zeros(width))
-
-    def forward(self, x: Tensor) -> Tensor:
-        normed = functional.layer_norm(x.permute(0, 2, 3, 1), self.weight.shape, self.weight, self.bias, 1e-6)
-        return normed.permute(0, 3, 1, 2)
-
-
 class TinyViT(nn.Module):
     """The encoder: maps of 64 channels at stride 4, of 128 at 8, and of 160 + 320 + 256 at 16.
 
@@ -178,9 +169,9 @@ class TinyViT(nn.Module):
         self.layers = nn.ModuleList(_Stage(place) for place in range(len(DIMENSIONS)))
         self.neck = nn.Sequential(
             nn.Conv2d(DIMENSIONS[-1], NECK, 1, bias=False),
-            _ChannelNorm(NECK),
+            ChannelNorm(NECK),
             nn.Conv2d(NECK, NECK, 3, padding=1, bias=False),
-            _ChannelNorm(NECK),
+            ChannelNorm(NECK),
         )
         wanted = {name: tensor for name, tensor in state.items() if not name.startswith(("norm_head.", "head."))}
         self.load_state_dict(fold(wanted, ".c.", ".bn.", 1e-5))
@@ -188,12 +179,12 @@ class TinyViT(nn.Module):
         self.register_buffer("deviation", torch.tensor(DEVIATION), persistent=False)
         self.eval().requires_grad_(False)
 
-    def __call__(self, image: Array) -> dict[int, Tensor]:
-        """Maps of features by stride; see `Extractor`."""
+    def __call__(self, image: Array) -> EncodedMaps:
+        """Maps of features by stride, see `Extractor`, and what SAM's decoder needs."""
         with torch.inference_mode():
             return self.forward(image)
 
-    def forward(self, image: Array) -> dict[int, Tensor]:
+    def forward(self, image: Array) -> EncodedMaps:
         mean, deviation = self.get_buffer("mean"), self.get_buffer("deviation")
         x = self.patch_embed["seq"](prepare(image, self.size, MULTIPLE, mean, deviation))
         ends: list[Tensor] = []
@@ -203,5 +194,6 @@ class TinyViT(nn.Module):
                 x = block(x)
             ends.append(x[0])
             x = x if stage.downsample is None else stage.downsample(x)
-        parts = (functional.normalize(part, dim=0) for part in (ends[2], ends[3], self.neck(x)[0]))
-        return {4: ends[0], 8: ends[1], 16: torch.cat(list(parts))}
+        embedding = self.neck(x)[0]
+        parts = (functional.normalize(part, dim=0) for part in (ends[2], ends[3], embedding))
+        return EncodedMaps({4: ends[0], 8: ends[1], 16: torch.cat(list(parts))}, embedding)

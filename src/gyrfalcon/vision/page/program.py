@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import unicodedata
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,8 +31,11 @@ MOST_CLASSES = 32
 LONGEST_NAME = 40
 MOST_MARKS = 100  # of one frame
 REMEMBERED = 10  # marks over which the accuracy is a mean
+MOST_WAITING = 32  # jobs
+MOST_BYTES = 64 << 20  # of taught pictures and marks, kept to be undone or to be taught again to a new worker
 ATTEMPTS = 3  # at a job whose worker was killed
 RESTARTED = "The worker has ended and was started again. It has learned again what you taught it."
+PARTLY = "The worker has ended and was started again. It has learned again the last {} frames that you taught it."
 
 logger = logging.getLogger("gyrfalcon")
 
@@ -45,6 +48,17 @@ class Frame:
     marks: Sequence[Mark]
     frame_id: Any
     overlaps: Sequence[float]
+
+    @property
+    def labels(self) -> set[str]:
+        """The classes that it taught."""
+        return {mark.label for mark in self.marks if not mark.open}
+
+    @property
+    def size(self) -> int:
+        """Bytes, about."""
+        picture = len(self.picture) if isinstance(self.picture, bytes) else 0
+        return picture + sum(len(mark.mask or b"") for mark in self.marks)
 
 
 class TeachingProgram:
@@ -71,10 +85,12 @@ class TeachingProgram:
         self.worker = Worker(make, process=process, restore=self._restore)
         self._peer: Peer | None = None
         self._pictures: Latest[tuple[Picture, int | None, Peer]] = Latest()
-        self._jobs: asyncio.Queue[tuple[str, Callable[[], Awaitable[None]]]] = asyncio.Queue()
+        self._jobs: asyncio.Queue[tuple[str, Callable[[], Awaitable[None]]]] = asyncio.Queue(MOST_WAITING)
         self._tasks: list[asyncio.Task[None]] = []
         self._classes: list[str] = []
-        self._taught: list[Frame] = []
+        self._taught: deque[Frame] = deque()  # the last ones; see `MOST_BYTES`
+        self._bytes, self._dropped = 0, 0
+        self._counts: Counter[str] = Counter()  # of frames that show a class
         self._overlaps: deque[float] = deque(maxlen=REMEMBERED)
         self._frames, self._first_version, self._version = 0, 0, 0
         self._live, self._training, self._dirty, self._unsaved = True, False, False, False
@@ -117,15 +133,18 @@ class TeachingProgram:
             self._do(message.kind, self._tell_state)
         elif message.kind == "add_class":
             name = self._name(message.get("name", str))
-            self._classes.append(name)
             self._do(message.kind, lambda: self._add_class(name))
+            self._classes.append(name)
         elif message.kind in ("train", "undo", "save"):
             self._do(message.kind, {"train": self._train, "undo": self._undo, "save": self._save}[message.kind])
         else:
             raise RequestError(f"the page asks for {message.kind!r:.40}, which this server does not know: reload it")
 
     def _do(self, kind: str, job: Callable[[], Awaitable[None]]) -> None:
-        self._jobs.put_nowait((kind, job))
+        try:
+            self._jobs.put_nowait((kind, job))
+        except asyncio.QueueFull:
+            raise RequestError(f"{MOST_WAITING} requests wait already: try again when they are done") from None
 
     async def _work(self) -> None:
         """Do one job after the other. Live, train after the last of those that wait."""
@@ -185,14 +204,31 @@ class TeachingProgram:
         )
 
     async def _observe(self, picture: Picture, marks: Sequence[Mark]) -> None:
+        unknown = {mark.label for mark in marks} - set(self._classes)
+        if unknown:
+            raise RequestError(f"observe: there are no classes {sorted(unknown)}")
         taught = await self.worker.call("work", "observe", picture, marks)
-        self._taught.append(Frame(picture, marks, taught.frame_id, taught.overlaps))
+        self._remember(Frame(picture, marks, taught.frame_id, taught.overlaps))
         self._overlaps.extend(taught.overlaps)
         self._dirty = self._unsaved = True
         await self._tell_state("taught", overlaps=taught.overlaps)
 
+    def _remember(self, frame: Frame) -> None:
+        """Keep a frame that was taught, and no more of older ones than there is room for."""
+        self._taught.append(frame)
+        self._bytes += frame.size
+        self._counts.update(frame.labels)
+        while self._bytes > MOST_BYTES and len(self._taught) > 1:
+            self._bytes -= self._taught.popleft().size
+            self._dropped += 1
+
+    @property
+    def _learned(self) -> int:
+        """How many frames the teacher has learned from."""
+        return self._dropped + len(self._taught)
+
     async def _train(self) -> None:
-        if not self._taught and self._first_version == 0:
+        if not self._learned and self._first_version == 0:
             raise RequestError("nothing has been taught yet: mark an object first")
         self._training = True
         try:
@@ -206,14 +242,16 @@ class TeachingProgram:
 
     async def _undo(self) -> None:
         if not self._taught:
-            raise RequestError("there is nothing to undo")
+            raise RequestError("there is nothing to undo" if not self._dropped else "older frames cannot be undone")
         last = self._taught[-1]
         await self.worker.call("work", "forget", last.frame_id)
         self._taught.pop()
+        self._bytes -= last.size
+        self._counts.subtract(last.labels)
         for _ in range(min(len(last.overlaps), len(self._overlaps))):
             self._overlaps.pop()
         self._dirty = self._unsaved = True
-        if not self._taught and self._first_version == 0:
+        if not self._learned and self._first_version == 0:
             await self.worker.call("work", "clear")
             self._dirty, self._version = False, self._version + 1
         await self._tell_state("undone")
@@ -238,10 +276,12 @@ class TeachingProgram:
         """Bring a new worker to the state of the one that died."""
         taught = [(frame.picture, frame.marks) for frame in self._taught]
         trained = self._version > 0 and (bool(taught) or self._first_version > 0)
+        dropped, self._dropped = self._dropped, 0
+        self._counts = Counter(label for frame in self._taught for label in frame.labels)
         numbers = await self.worker.call_now("work", "replay", list(self._classes), taught, trained)
         for frame, number in zip(self._taught, numbers, strict=True):
             frame.frame_id = number
-        await self._notify(RESTARTED)
+        await self._notify(PARTLY.format(len(taught)) if dropped else RESTARTED)
 
     async def _notify(self, words: str) -> None:
         if self._peer is not None:
@@ -250,18 +290,14 @@ class TeachingProgram:
     async def _tell_state(self, kind: str = "state", **more: Any) -> None:
         if self._peer is None:
             return
-        counts = dict.fromkeys(self._classes, 0)
-        for frame in self._taught:
-            for label in {mark.label for mark in frame.marks if not mark.open}:
-                counts[label] += 1
         accuracy = sum(self._overlaps) / len(self._overlaps) if self._overlaps else None
         await self._peer.send(
             kind,
-            classes=[{"name": name, "frames": count} for name, count in counts.items()],
-            taught=len(self._taught),
+            classes=[{"name": name, "frames": self._counts[name]} for name in self._classes],
+            taught=self._learned,
             live=self._live,
             training=self._training,
-            trained=self._version > 0 and (bool(self._taught) or self._first_version > 0),
+            trained=self._version > 0 and (self._learned > 0 or self._first_version > 0),
             dirty=self._dirty,
             unsaved=self._unsaved,
             train_seconds=self._seconds,

@@ -1,0 +1,156 @@
+"""Koopman operators beside kooplearn and deeptime, which run in an environment of their own.
+
+Its Python is named in $GYRFALCON_KOOPMAN_PEERS. All get the same frames, kernel, penalty and rank; Gyrfalcon also gets
+the centers that kooplearn drew. Three questions have answers of their own:
+
+- CPU seconds of a fit.
+- The largest error of the first eigenvalues against the truth. Most of it is that of the sample, which all share; so
+  the differences between libraries on the same frames are told with their standard error.
+- What a library adds to that: how far its eigenvalues are from those of the same regression with many more centers.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import gyrfalcon as gf
+from gyrfalcon.dynamics import Koopman
+
+from .koopman_systems import DECAY, PRINZ, lorenz, ornstein_uhlenbeck, prinz
+
+Array = np.ndarray[Any, Any]
+
+PEERS = "GYRFALCON_KOOPMAN_PEERS"
+CENTERS, MANY_CENTERS, SMALL = 300, 1500, 2000
+FASTER = 3.0  # asked
+EQUAL = 1e-6  # largest difference between eigenvalues of the same estimator
+
+
+def measure(quick: bool) -> dict[str, Any]:
+    python = os.environ.get(PEERS)
+    if not python or not Path(python).exists():
+        print(f"\npeers: left out, ${PEERS} does not name a Python that has kooplearn and deeptime")
+        return {}
+    problems = _problems(quick)
+    theirs = _run_peers(python, problems)
+    n = len(problems["Lorenz"]["X"])
+    print(f"\nBeside {theirs['versions']}: n = {n:,}, m = {CENTERS}, RRR; deeptime exact on {SMALL:,} frames")
+    columns = ("CPU-s: ours kooplearn deeptime", "error of λ₀…λ₃: ours kooplearn deeptime", "added: ours kooplearn")
+    print("problem                " + "   ".join(columns))
+    rows = {name: _row(name, problem, theirs[name]) for name, problem in problems.items()}
+    ratios = [row["seconds"][1] / row["seconds"][0] for row in rows.values()]
+    print(f"  kooplearn's CPU over ours: {min(ratios):.1f} to {max(ratios):.1f} (asked {FASTER:.0f}) | "
+          f"{_verdict(min(ratios) >= FASTER)}")  # fmt: skip
+    summaries = {system: _summary(system, rows) for system in ("Ornstein-Uhlenbeck", "Prinz")}
+    same = max(row["exact"] for row in rows.values() if "exact" in row)
+    print(f"  KRR with all {SMALL:,} frames as centers and deeptime's kernel EDMD, the same estimator: eigenvalues "
+          f"{same:.1e} apart | {_verdict(same <= EQUAL)}")  # fmt: skip
+    return {"versions": theirs["versions"], "rows": rows, "summaries": summaries, "same_estimator": same}
+
+
+def _problems(quick: bool) -> dict[str, dict[str, Any]]:
+    frames, seeds = (3000, 2) if quick else (20_001, 10)
+    found = {}
+    common = {"rank": 10, "penalty": 1e-6, "centers": CENTERS}
+    wells = prinz(frames, seeds, 7)
+    for seed in range(seeds):
+        walk = ornstein_uhlenbeck(frames, 1, seed)[0]
+        found[f"Ornstein-Uhlenbeck {seed}"] = {"X": walk, "length_scale": 1.0, "truth": DECAY ** np.arange(4)} | common
+    for seed in range(seeds):
+        found[f"Prinz {seed}"] = {"X": wells[seed], "length_scale": 0.2, "truth": PRINZ} | common
+    X = lorenz(frames + 2000)
+    X = (X - X[:frames].mean(0)) / X[:frames].std(0)
+    found["Lorenz"] = {"X": X[:frames], "test": X[frames:], "length_scale": 2.0, "truth": None} | common | {"rank": 25}
+    return found
+
+
+def _row(name: str, problem: dict[str, Any], theirs: dict[str, Any]) -> dict[str, Any]:
+    """One line of the table."""
+    X, kernel = problem["X"], gf.kernels.Gaussian(problem["length_scale"])
+    settings = {"kernel": kernel, "rank": problem["rank"], "penalty": problem["penalty"]}
+    centers = X[theirs["kooplearn"]["centers"]]
+    model, seconds = _timed(lambda: _solved(Koopman(centers=centers, n_centers=CENTERS, **settings).fit(X)))
+    row: dict[str, Any] = {"seconds": [seconds, *(theirs[peer]["seconds"] for peer in ("kooplearn", "deeptime"))]}
+    shown = " ".join(f"{value:9.3f}" for value in row["seconds"])
+    if problem["truth"] is None:
+        test = problem["test"]
+        row["one_step"] = [float(np.sqrt(np.mean(np.square(model.predict(test[:-1]) - test[1:]))))]
+        row["one_step"].append(theirs["kooplearn"]["error"])
+        print(f"  {name:>20}: {shown}   one step: {row['one_step'][0]:.4f} and {row['one_step'][1]:.4f}")
+        return row
+    spectra = [model.eigenvalues_[:4]]
+    spectra += [np.array(theirs[peer]["eigenvalues"])[:4] @ [1, 1j] for peer in ("kooplearn", "deeptime")]
+    many = _solved(Koopman(n_centers=MANY_CENTERS, random_state=1, **settings).fit(X)).eigenvalues_[:4]
+    row["errors"] = [float(np.abs(values - problem["truth"]).max()) for values in spectra]
+    row["added"] = [float(np.abs(values - many).max()) for values in spectra[:2]]
+    few = X[: SMALL + 1]
+    exact = Koopman("krr", kernel, centers=few[:-1], n_centers=SMALL, penalty=problem["penalty"]).fit(few)
+    row["exact"] = float(np.abs(exact.eigenvalues_[:4] - spectra[2]).max())
+    print(f"  {name:>20}: {shown}   " + " ".join(f"{value:9.4f}" for value in row["errors"])
+          + "   " + " ".join(f"{value:9.1e}" for value in row["added"]))  # fmt: skip
+    return row
+
+
+def _summary(system: str, rows: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Means over samples, with standard errors of the means of differences on the same frames."""
+    chosen = [row for name, row in rows.items() if name.startswith(system)]
+    errors, added = (np.array([row[key] for row in chosen]) for key in ("errors", "added"))
+    differences = errors[:, 1:] - errors[:, :1]
+    means, noise = differences.mean(0), differences.std(0, ddof=1) / np.sqrt(len(chosen))
+    spread = errors.std(0, ddof=1)
+    met = bool((means >= -2 * noise).all())
+    print(f"  {system}, {len(chosen)} samples: mean errors " + " ".join(f"{value:.4f}" for value in errors.mean(0))
+          + f" (± {spread[0]:.4f} from sample to sample); kooplearn and deeptime less ours "
+          + ", ".join(f"{mean:+.4f} ± {error:.4f}" for mean, error in zip(means, noise, strict=True))
+          + f"; ours the smallest in {int((errors.argmin(1) == 0).sum())}")  # fmt: skip
+    closer = int((added[:, 0] <= added[:, 1]).sum())
+    print(f"    not larger than a peer's in the mean | {_verdict(met)}; added by few centers and rounding: largest "
+          f"{added[:, 0].max():.1e} and {added[:, 1].max():.1e}, ours the smaller in {closer}")  # fmt: skip
+    return {"errors": errors.mean(0).tolist(), "differences": means.tolist(), "standard_errors": noise.tolist()}
+
+
+def _solved(model: Koopman) -> Koopman:
+    _ = model.operator_
+    return model
+
+
+def _timed(call: Callable[[], Any]) -> tuple[Any, float]:
+    """What a call returns, and its CPU seconds, the least of three."""
+    times = []
+    for _ in range(3):
+        start = time.process_time()
+        found = call()
+        times.append(time.process_time() - start)
+    return found, min(times)
+
+
+def _verdict(met: bool) -> str:
+    return "met" if met else "MISSED"
+
+
+def _run_peers(python: str, problems: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    arrays = {
+        f"{name}/{key}": np.asarray(value)
+        for name, problem in problems.items()
+        for key, value in problem.items()
+        if value is not None and key != "truth"
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "problems.npz")
+        np.savez(path, **arrays)
+        threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+        script = Path(__file__).with_name("koopman_peers.py")
+        done = subprocess.run(
+            [python, str(script), str(path)], capture_output=True, text=True, check=True, env=os.environ | threads
+        )
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
