@@ -164,7 +164,7 @@ def _retraining(quick: bool) -> dict[str, Any]:
 
 def _windows(quick: bool) -> dict[str, Any]:
     """Intervals of models of the last three months."""
-    wind = _wind(quick)
+    wind = load_wind(quick)
     if wind is None:
         return {}
     train, test = wind

@@ -48,10 +48,10 @@ TITLES = {
 # What was found where ours is worse or has another shape.
 WHY: dict[str, str] = {
     "rare_classes": """Plain models are as published, so the protocol is the same. Where recoding finds
-fewer of the rare digit (50 and 100 rows), the strength of the recoding differs: ours is the largest at which the frequent classes lose no more than one
-standard error of the rows held out, which with 10 rows goes further than the thesis, and with 50 and 100 less far. The
-thesis does not print its strengths, nor how much of a loss it allows. With 5 rows the rare digit's accuracy
-deviates by 6 points from trial to trial in the thesis, and ten trials draw ten digits.""",
+fewer of the rare digit (50 and 100 rows), its strength differs: ours is the largest at which the frequent classes
+lose no more than one standard error of the rows held out, which with 10 rows goes further than the thesis, and with 50
+and 100 less far. The thesis does not print its strengths, nor how much of a loss it allows. With 5 rows the accuracy of
+the rare digit deviates by 6 points from trial to trial in the thesis, and ten trials draw ten digits.""",
 }
 BEGIN, END = "<!-- ablations, by docs/seeds.py -->", "<!-- end -->"
 
