@@ -12,6 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "build" / "oldest"
+COMPANIONS = ["click==8.1.7"]  # which others need in turn, and whose newest versions warn beside them
 TOOLS = {"mypy", "ruff", "import-linter", "sphinx", "myst-parser", "numpydoc", "pydata-sphinx-theme"}
 
 
@@ -50,7 +51,7 @@ def main(options: list[str]) -> int:
     python = FOLDER / "bin" / "python"
     pip = [python, "-m", "pip", "install", "-q"]
     subprocess.run([*pip, torch], check=True)
-    subprocess.run([*pip, *sorted(set(oldest(wanted)))], check=True)
+    subprocess.run([*pip, *sorted(set(oldest(wanted))), *COMPANIONS], check=True)
     subprocess.run(
         [*pip, "--no-deps", "--no-build-isolation", "--config-settings=build-dir=build/oldest_core", ROOT], check=True
     )
