@@ -126,7 +126,7 @@ def judged_rows(
 
 def at_least_one(weights: Array) -> Array:
     """Weights below one on average are raised to one, so that their unit does not matter."""
-    return weights * max(1.0, len(weights) / weights.sum())
+    return np.asarray(weights * max(1.0, len(weights) / weights.sum()))
 
 
 def _logarithms(shares: Array) -> Array:

@@ -13,7 +13,7 @@ from gyrfalcon.kernels import Sum
 from .engine import Description, Engine
 from .torch_engine import TorchEngine
 
-Make = Callable[[Dense, Dense, int], TorchEngine]
+Make = Callable[[Dense, Dense, int], Engine]
 
 
 class SumEngine(TorchEngine):
