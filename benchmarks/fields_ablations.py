@@ -63,7 +63,7 @@ def cases(quick: bool, parts: tuple[str, ...] = PARTS, seconds: float | None = N
     for part, key, fit in _plan(quick, parts):
         path = folder(quick) / f"{part}-{key}.json"
         if not path.exists() and seconds is not None and time.process_time() - began > seconds:
-            return
+            continue
         case = Case(part, key, **report.kept(path, fit))
         print(f"  {part} {key}: {case.psnr:.2f} dB, {case.steps} steps, {case.seconds:.0f} CPU-s", flush=True)
         yield case
