@@ -104,6 +104,8 @@ def page(found: dict[str, dict[str, Any]]) -> str:
     verdicts = [row["verdict"] for part in found.values() for row in part["rows"]]
     counts = ", ".join(f"{verdicts.count(kind)} {kind}" for kind in dict.fromkeys(sorted(verdicts)))
     summary = f"Of {len(verdicts)} numbers: {counts}.\n"
+    if missing := [title for name, title in TITLES.items() if name not in found]:
+        summary += f"\nNot run in full for this page: {'; '.join(missing)}.\n"
     return "\n".join([HEAD, summary, *(f"{section(name, part)}\n" for name, part in found.items())])
 
 
