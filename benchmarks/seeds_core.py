@@ -58,9 +58,7 @@ def eigenpro(quick: bool) -> Iterator[Row]:
 def eigenpro_rows(measured: list[dict[str, Any]]) -> Iterator[Row]:
     """What was measured now, and the recorded rows of other numbers of centers."""
     recorded = json.loads((RECORDED / "mnist.json").read_text())
-    note = (
-        f"recorded in docs/results on {recorded['machine']['date'][:10]}, two threads, where it was not measured again"
-    )
+    note = f"recorded in docs/results on {recorded['machine']['date'][:10]}, two threads, with wall times"
     known = {row["m"] for row in measured}
     others = [row | {"note": note} for row in recorded["rows"] if row["m"] not in known]
     for row in [*measured, *others]:

@@ -30,7 +30,7 @@ cut.
 | same shape, other shape | data or sizes are others; the effect has the same direction, or not |
 | not comparable | the data are not to be had, the seed has no number, or machines would be compared, not methods |
 
-Times are seconds of processor time of the fits behind a row, or, with a star, of the whole part.
+Times are seconds of processor time of the fits behind a row, or, with a star, of the whole part. Notes say where it is otherwise.
 """
 TITLES = {
     "eigenpro": "EigenPro 3: accuracy by the number of centers",
@@ -92,7 +92,7 @@ def section(name: str, part: dict[str, Any]) -> str:
         pieces.insert(1, f"{sources[0]}.")
     pieces += [_sentence(note) for note in dict.fromkeys(row["note"] for row in part["rows"] if row["note"])]
     pieces += [WHY[name]] if name in WHY else []
-    pieces.append(f"`{COMMAND} --only {name}` ({where}; {part['seconds']:.0f} s of processor time).")
+    pieces.append(f"`{COMMAND} --only {name}` ({where}; {part['seconds']:.0f} s).")
     return "\n\n".join(pieces)
 
 
