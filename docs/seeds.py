@@ -30,7 +30,8 @@ cut.
 | same shape, other shape | data or sizes are others; the effect has the same direction, or not |
 | not comparable | the data are not to be had, the seed has no number, or machines would be compared, not methods |
 
-Times are seconds of processor time of the fits behind a row, or, with a star, of the whole part. Notes say where it is otherwise.
+Times are seconds of processor time of the fits behind a row, or, with a star, of the whole part,
+unless a note says otherwise.
 """
 TITLES = {
     "eigenpro": "EigenPro 3: accuracy by the number of centers",
