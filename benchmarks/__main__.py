@@ -11,6 +11,7 @@ from . import (
     budget,
     checkpoints,
     choice,
+    cliffs,
     dask_cluster,
     defaults,
     demo,
@@ -88,6 +89,8 @@ def main() -> None:
             budget.run(arguments.quick)
         case "small":
             small.run(arguments.quick)
+        case "cliffs":
+            cliffs.run(arguments.quick, arguments.only)
         case "partition":
             partition.run(arguments.quick)
         case "probabilities":
@@ -179,6 +182,8 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("tabular", parents=[quick], help="estimators as they come beside gradient boosting")
     commands.add_parser("budget", parents=[quick], help="wall time of fits that have a time budget, over that budget")
     commands.add_parser("small", parents=[quick], help="iris, wine, breast cancer, digits and diabetes as they come")
+    steep = commands.add_parser("cliffs", parents=[quick], help="problems at which fits used to take far too long")
+    steep.add_argument("--only", help=f"some of them, with commas between: {', '.join(cliffs.PROBLEMS)}")
     commands.add_parser(
         "defaults", parents=[quick], help=f"alternatives of automatic tuning on development tables; {data}"
     )

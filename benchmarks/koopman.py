@@ -9,7 +9,6 @@ from __future__ import annotations
 import tempfile
 import time
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from gyrfalcon.dynamics import Koopman
 
 from . import koopman_beside, koopman_figures, machine, process, report
 from .inverse_dynamics import load_frames
+from .koopman_beside import solved, timed, verdict
 from .koopman_systems import DECAY, PRINZ, lorenz, ornstein_uhlenbeck, prinz
 
 Array = np.ndarray[Any, Any]
@@ -47,20 +47,6 @@ def run(quick: bool, parts: tuple[str, ...] | None = None) -> None:
     report.write_json(report.FOLDER / "koopman.json", found)
 
 
-def _verdict(met: bool) -> str:
-    return "met" if met else "MISSED"
-
-
-def _timed(call: Callable[[], Any]) -> tuple[Any, float]:
-    """What a call returns, and its CPU seconds, the least of three."""
-    times = []
-    for _ in range(3):
-        start = time.process_time()
-        found = call()
-        times.append(time.process_time() - start)
-    return found, min(times)
-
-
 # Spectra that are known.
 
 
@@ -79,9 +65,9 @@ def _truth(quick: bool) -> dict[str, Any]:
     one, two = np.max(process_errors, 0), np.max(wells_errors, 0)
     print(f"\nLargest errors of eigenvalues over {seeds} seeds")
     print(f"  Ornstein-Uhlenbeck: {_shown(one[1:])} (asked .012 .02 .05) | "
-          f"{_verdict(bool((one[1:] <= [0.012, 0.02, 0.05]).all()))}")  # fmt: skip
+          f"{verdict(bool((one[1:] <= [0.012, 0.02, 0.05]).all()))}")  # fmt: skip
     print(f"  Prinz, four wells:  {_shown(two[1:])} (asked .002 .01 .01) | "
-          f"{_verdict(bool((two[1:] <= [0.002, 0.01, 0.01]).all()))}")  # fmt: skip
+          f"{verdict(bool((two[1:] <= [0.002, 0.01, 0.01]).all()))}")  # fmt: skip
     largest = 0.0
     runs = list(prinz(101, 50, 99))
     for seed in range(3 if quick else 20):
@@ -89,7 +75,7 @@ def _truth(quick: bool) -> dict[str, Any]:
             model = Koopman(length_scale=0.2, n_centers=m, rank=10, random_state=seed).fit(runs)
             largest = max(largest, float(np.abs(model.eigenvalues_).max()))
     print(
-        f"  largest modulus over seeds and m = 50, 100, 300: {largest:.5f} (asked 1.002) | {_verdict(largest <= 1.002)}"
+        f"  largest modulus over seeds and m = 50, 100, 300: {largest:.5f} (asked 1.002) | {verdict(largest <= 1.002)}"
     )
     return {"ornstein_uhlenbeck": one.tolist(), "prinz": two.tolist(), "largest_modulus": largest}
 
@@ -123,18 +109,12 @@ def _one_step(X: Array) -> dict[str, Any]:
     print(f"\nLorenz, one step in standardized units: persistence {still:.4f}")
     found = {"persistence": still}
     for m, asked in ((250, 0.0441), (500, 0.0438)):
-        model, seconds = _timed(lambda m=m: _solved(Koopman(n_centers=m, rank=25, random_state=0).fit(X[:5001])))
+        model, seconds = timed(lambda m=m: solved(Koopman(n_centers=m, rank=25, random_state=0).fit(X[:5001])))
         error = float(np.sqrt(np.mean(np.square(model.predict(test[:-1]) - test[1:]))))
-        met = _verdict(error <= asked and seconds <= 0.5)
+        met = verdict(error <= asked and seconds <= 0.5)
         print(f"  RRR, m = {m}: {error:.4f} (asked {asked}) in {seconds:.3f} CPU-s (asked 0.5) | {met}")
         found[str(m)] = error
     return found
-
-
-def _solved(model: Koopman) -> Koopman:
-    """The model with its operator, which is made when it is first asked for."""
-    _ = model.operator_
-    return model
 
 
 def _model(method: str, rank: int, lag: int, m: int, seed: int) -> Koopman:
@@ -166,7 +146,7 @@ def _by_size(X: Array, tests: list[Array], sizes: list[int], seeds: int) -> list
                 errors, seconds = [], []
                 for seed in range(1 if exact else seeds):
                     start = time.process_time()
-                    model = _solved(_model(method, 25, 40, n if exact else 250, seed).fit(X[: n + 40]))
+                    model = solved(_model(method, 25, 40, n if exact else 250, seed).fit(X[: n + 40]))
                     seconds.append(time.process_time() - start)
                     errors.append(_first_variable(model, tests))
                 row = {"n": n, "method": method, "exact": exact, "error": float(np.mean(errors))}
@@ -193,7 +173,7 @@ def _by_penalty(train: Array, tests: list[Array], seeds: int) -> dict[str, float
         shown = f"{found[method]:.3f} ± {np.std(errors):.3f} over {seeds} sets of centers"
         print(
             f"  {method}, penalty chosen by left-out blocks ({', '.join(chosen)}): {shown} (asked {asked}) | "
-            f"{_verdict(found[method] <= asked)}"
+            f"{verdict(found[method] <= asked)}"
         )
     return found
 
@@ -205,7 +185,7 @@ def _by_lag(train: Array, tests: list[Array], lags: list[int]) -> list[dict[str,
     for method in ("pcr", "rrr", "krr"):
         start = time.process_time()
         models = gf.dynamics.fit_lags(_model(method, 50, 1, 250, 0), train, lags)
-        errors = [_first_variable(_solved(model), tests) for model in models]
+        errors = [_first_variable(solved(model), tests) for model in models]
         found.append({"method": method, "lags": lags, "errors": errors, "seconds": time.process_time() - start})
         print(
             f"  {method}: "
@@ -234,7 +214,7 @@ def _alanine(quick: bool) -> dict[str, Any]:
     seconds = time.process_time() - start
     met = all(abs(scale - 20) <= 1.5 for scale in scales[:3])
     shown = ", ".join(f"{scale:.2f} ps at {lag}" for scale, lag in zip(scales, lags, strict=True))
-    print(f"\nalanine, time scale of ψ: {shown} (asked 20 ± 1.5 at 5, 10, 20) in {seconds:.2f} CPU-s | {_verdict(met)}")
+    print(f"\nalanine, time scale of ψ: {shown} (asked 20 ± 1.5 at 5, 10, 20) in {seconds:.2f} CPU-s | {verdict(met)}")
     return {"lags": lags, "timescales": scales, "seconds": seconds}
 
 
@@ -271,7 +251,7 @@ def _race_car(quick: bool) -> dict[str, Any]:
         print(f"  {name:>20}: {_shown(values)}")
     ours = table.pop("Koopman, affine")
     met = all((ours[1:] < values[1:]).all() for values in table.values())
-    print(f"  below all others at several steps | {_verdict(met)}")
+    print(f"  below all others at several steps | {verdict(met)}")
     return {"steps": steps, "koopman": ours.tolist()} | {name: values.tolist() for name, values in table.items()}
 
 
@@ -290,7 +270,7 @@ def _memory(quick: bool) -> dict[str, Any]:
         found[str(rows)] = {"bytes": grown, "seconds": seconds}
         print(f"  {rows:>11,} frames: {grown / 2**20:6.0f} MB, {seconds:6.1f} CPU-s, {pairs:,} pairs")
     grown = [row["bytes"] for row in found.values()]
-    print(f"  ten times the frames: {grown[1] / grown[0]:.2f} times the memory | {_verdict(grown[1] < 1.5 * grown[0])}")
+    print(f"  ten times the frames: {grown[1] / grown[0]:.2f} times the memory | {verdict(grown[1] < 1.5 * grown[0])}")
     return found
 
 

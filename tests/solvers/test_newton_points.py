@@ -187,3 +187,25 @@ def test_a_classifier_takes_all_rows_in_any_order_for_centers(weighted):
     expected = DenseRisk("softmax", K, K, np.eye(3)[y], 1e-3, w, True).minimize()
     found = np.log(model.predict_proba(X))
     assert distance("softmax", found, expected) <= 1e-6
+
+
+@pytest.mark.parametrize("loss", ["exponential", "logistic", "softmax"])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_weights_over_many_orders_end_at_the_tolerance(loss, classes):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    y = np.digitize(X[:, 0], [0.0] if classes == 2 else [-0.5, 0.5])
+    given = {"kernel": "gaussian", "length_scale": 2.0, "penalty": 1e-6, "verbose": False}
+    model = KernelClassifier(**given, loss=loss).fit(X, y, rng.lognormal(0, 2, 200))
+    assert model.record_.message == "the gradient reached the tolerance"
+
+
+@pytest.mark.parametrize(("most", "threads"), [(10**9, 1), (0, 2)])
+def test_small_solves_keep_to_one_thread(most, threads, monkeypatch):
+    monkeypatch.setattr("gyrfalcon.solvers.newton.solver.ONE_THREAD_ENTRIES", most)
+    X, Y, w = data(Simplex, 2)
+    torch.set_num_threads(2)  # the fixture sets it back
+    seen = []
+    newton(risk(X, Y, 1e-4, "logistic", w), callback=lambda step: seen.append(torch.get_num_threads()))
+    assert set(seen) == {threads}
+    assert torch.get_num_threads() == 2

@@ -165,5 +165,7 @@ class _Histories(NamedTuple):
 
 def _message(result: CGResult) -> str:
     if result.rounded.any():
-        return f"rounding stopped progress after {result.iterations} iterations"
+        return (
+            f"ended after {result.iterations} iterations, as far as rounding allows: a larger penalty would allow more"
+        )
     return "the objective has settled" if result.converged.all() else f"stopped after {result.iterations} iterations"

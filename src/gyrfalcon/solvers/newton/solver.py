@@ -97,7 +97,7 @@ class Newton(NewtonSolver):
                     break
                 if at.stalled(residual):
                     if not space.sharpen():
-                        message = f"rounding stopped progress at a relative gradient of {residual:.1e}"
+                        message = _as_far_as_rounding_allows(residual, tolerance)
                         break
                     at.stalls = 0
             if at.iteration == max_iterations:
@@ -107,7 +107,7 @@ class Newton(NewtonSolver):
             at.inner += step.iterations
             length = _step_length(problem, at.F, step.change, at.mu, step.cross, step.square)
             if length == 0 and not on_path and not space.sharpen():
-                message = f"rounding leaves no step that lowers the objective, at a relative gradient of {residual:.1e}"
+                message = _as_far_as_rounding_allows(residual, tolerance)
                 break
             at.x, at.F = at.x + length * step.x, at.F + length * step.change
             at.mu *= PENALTY_FACTOR
@@ -136,6 +136,13 @@ class Newton(NewtonSolver):
         if on_path:
             return LOOSEST_CG_TOLERANCE, PATH_CG_STEPS
         return max(min(LOOSEST_CG_TOLERANCE, residual**0.5), self.tolerance / residual / 2), CG_STEPS
+
+
+def _as_far_as_rounding_allows(residual: float, tolerance: float) -> str:
+    return (
+        f"the gradient fell to {residual:.1e} of its start ({tolerance:.1e} was asked for), as far as rounding allows: "
+        "a larger penalty would allow more"
+    )
 
 
 def _space(state: NewtonState, problem: Risk) -> Space:
