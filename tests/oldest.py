@@ -12,6 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "build" / "oldest"
+COMPANIONS = ["click==8.1.7"]  # which others need in turn, and whose newest versions warn beside them
 TOOLS = {"mypy", "ruff", "import-linter", "sphinx", "myst-parser", "numpydoc", "pydata-sphinx-theme"}
 
 
@@ -29,14 +30,28 @@ def main(options: list[str]) -> int:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     wanted = list(project["dependencies"])
-    for name in ("arrow", "cli", "dask", "datasets", "dev", "excel", "fields", "pages", "plot", "vision", "zarr"):
+    for name in (
+        "arrow",
+        "cli",
+        "dask",
+        "datasets",
+        "dev",
+        "excel",
+        "fields",
+        "hdf5",
+        "pages",
+        "plot",
+        "remote",
+        "vision",
+        "zarr",
+    ):
         wanted += [requirement for requirement in extras[name] if not requirement.startswith("gyrfalcon[")]
     torch = next(line for line in (ROOT / "constraints.txt").read_text().split() if line.startswith("torch=="))
     venv.create(FOLDER, with_pip=True)
     python = FOLDER / "bin" / "python"
     pip = [python, "-m", "pip", "install", "-q"]
     subprocess.run([*pip, torch], check=True)
-    subprocess.run([*pip, *sorted(set(oldest(wanted)))], check=True)
+    subprocess.run([*pip, *sorted(set(oldest(wanted))), *COMPANIONS], check=True)
     subprocess.run(
         [*pip, "--no-deps", "--no-build-isolation", "--config-settings=build-dir=build/oldest_core", ROOT], check=True
     )

@@ -20,7 +20,8 @@ KERNELS = {
 
 
 def _points(n, d, dtype, seed=0, density=0.2):
-    return sparse.csr_array(sparse.random_array((n, d), density=density, rng=seed, dtype=dtype))
+    random = np.random.default_rng(seed)
+    return sparse.csr_array((random.random((n, d)) * (random.random((n, d)) < density)).astype(dtype))
 
 
 @every_dtype

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 Array = np.ndarray[Any, Any]
 
@@ -86,7 +87,9 @@ def named_columns(table: Any) -> dict[str, Any]:
 
 
 def is_table(X: Any) -> bool:
-    """Whether X has columns with names."""
+    """Whether X has columns with names, which sparse matrices of SciPy do not, though some have `columns`."""
+    if issparse(X):
+        return False
     return isinstance(X, Mapping) or hasattr(X, "column_names") or (hasattr(X, "columns") and hasattr(X, "shape"))
 
 
