@@ -13,7 +13,7 @@ from gyrfalcon.data.points import as_points
 from gyrfalcon.kernels import Kernel
 
 from .automatic import automatic_count
-from .distinct import distinct, merge, without_duplicates
+from .distinct import distinct, merge, merge_equal, without_duplicates
 from .kmeans import kmeans
 from .leverage import leverage, leverage_scores
 from .pivoted import pivoted
@@ -28,6 +28,7 @@ __all__ = [
     "leverage",
     "leverage_scores",
     "merge",
+    "merge_equal",
     "pivoted",
     "select",
     "uniform",

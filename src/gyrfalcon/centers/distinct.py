@@ -134,3 +134,24 @@ def merge(Y: Array, weights: Array | None, group: Array, count: int) -> tuple[Ar
     summed = np.bincount(group, w, minlength=count)
     means = np.stack([np.bincount(group, w * column, minlength=count) for column in Y.T], 1) / summed[:, None]
     return means, summed, w @ (Y - means[group]) ** 2 / w.sum()
+
+
+def merge_equal(Y: Array, weights: Array | None, group: Array, count: int) -> tuple[Array, Array] | None:
+    """Targets and summed weights of groups of rows, or None if the rows of a group have different targets.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gyrfalcon.centers import merge_equal
+    >>> merge_equal(np.array([[1.0], [1.0], [5.0]]), None, np.array([0, 0, 1]), 2)[1].tolist()
+    [2.0, 1.0]
+    >>> merge_equal(np.array([[1.0], [2.0], [5.0]]), None, np.array([0, 0, 1]), 2) is None
+    True
+    """
+    kept = np.flatnonzero(group >= 0)
+    group = group[kept]
+    first = np.empty(count, dtype=np.intp)
+    first[group[::-1]] = kept[::-1]
+    if not np.array_equal(Y[kept], Y[first][group]):
+        return None
+    return Y[first], np.bincount(group, None if weights is None else weights[kept], minlength=count).astype(np.float64)

@@ -321,9 +321,8 @@ def _pose(
     if group is not None and isinstance(targets.loss, Squared):
         Y, weights, floor = center_rules.merge(Y, weights, group, C.shape[0])
         points, symmetric = C, True
-    elif group is not None and C.shape[0] == np.count_nonzero(group >= 0):  # each row is a center of its own
-        order = np.argsort(group)[len(group) - C.shape[0] :]
-        Y, weights = Y[order], None if weights is None else weights[order]
+    elif group is not None and (equal := center_rules.merge_equal(Y, weights, group, C.shape[0])) is not None:
+        Y, weights = equal
         points, symmetric = C, True
     elif group is None and not isinstance(points, Source):
         symmetric = Points(points).equals(Points(C))
