@@ -78,6 +78,20 @@ def test_rough_kernels_are_expected_to_take_as_few_iterations_as_they_do(penalty
         assert 0.5 < taken / expected[True] < 2
 
 
+def test_penalties_too_small_for_iterations_are_factored():
+    """Conjugate gradients for a smooth kernel end in rounding there, far from the minimum."""
+    for shape in ({"n": 100_000, "m": 2000}, {"n": 60_000, "m": 1000, "dtype": torch.float32}):
+        assert choose(problem(**shape))[0].name == "falkon"
+        solver, reason = choose(problem(**shape, penalty=1e-9))
+        assert solver.name == "direct"
+        assert "1.0e-09" in reason
+    rng = np.random.default_rng(0)
+    X = torch.from_numpy(rng.normal(size=(3000, 4)))
+    tiny = LeastSquares(KernelMatrix(Gaussian(3.0), X, X[:300]), torch.sin(X[:, :1]), 1e-11)
+    direct, iterated = (float(np.sum(solve(tiny, name).record.objective)) for name in ("direct", "falkon"))
+    assert iterated > 2 * direct  # what the choice avoids
+
+
 def test_the_choice_is_solved_and_told():
     random = np.random.default_rng(0)
     X = random.normal(size=(400, 2))

@@ -23,7 +23,6 @@ from gyrfalcon.solvers import (
     EarlyStopping,
     EigenPro,
     Exact,
-    Falkon,
     LeastSquares,
     Record,
     Risk,
@@ -195,8 +194,6 @@ def fit_function(
         solver, reason = settings.solver, ""
     elif partition is not None and problem.K.symmetric:
         solver, reason = Exact(), f"partition: all {problem.K.shape[0]} points are in one leaf"
-    elif partition is not None and settings.partition_on_trial:
-        solver, reason = Falkon(), "partition: leaves correct what is left of the global model"
     else:
         solver, reason = choose(problem)
         solver = seeded(solver, beginning.solver_seed)

@@ -18,7 +18,7 @@ from gyrfalcon.kernels import Kernel
 from gyrfalcon.matrix import KernelMatrix
 from gyrfalcon.matrix.predictor import Predictor
 from gyrfalcon.partition import LocalFunction, Partition, fit_partition
-from gyrfalcon.solvers import LeastSquares, solve
+from gyrfalcon.solvers import LeastSquares, choose, solve
 from gyrfalcon.threads import one_thread_each, threads_to_share
 from gyrfalcon.tuning.rows import Data
 from gyrfalcon.tuning.trace import Candidate, Stage
@@ -156,7 +156,8 @@ def _nystrom(
     Y = torch.from_numpy(np.ascontiguousarray(data.Y)).to(dtype=dtype)
     weights = None if data.weights is None else torch.from_numpy(data.weights)[:, None].to(dtype=dtype)
     total = float(len(Y) if data.weights is None else data.weights.sum())
-    solution = solve(LeastSquares(K, Y, noise / total, weights, intercept), "falkon")
+    problem = LeastSquares(K, Y, noise / total, weights, intercept)
+    solution = solve(problem, choose(problem)[0])
     return Predictor(kernel, C, as_numpy(solution.coefficients), as_numpy(solution.intercept), memory_budget=budget)
 
 

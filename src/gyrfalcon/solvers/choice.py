@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 
 from gyrfalcon import costs
+from gyrfalcon.arrays import as_numpy
 from gyrfalcon.losses import has_kink
 
 from .direct import Direct
@@ -38,6 +40,8 @@ SOLVERS: dict[str, type[Solver[Any]]] = {
 }
 
 DIRECT_MATRICES = 3  # of m × m numbers that Direct holds in memory; Falkon goes to a file where they do not fit
+LEAST_PENALTY_OF_ITERATIONS = 1e-7  # over the largest k(c, c): below, those of a smooth kernel may not end
+WORTH_OF_AN_END = 10  # how much longer a factorization may take then than iterations are expected to
 FLOAT64_RETRY_ITERATIONS = 30  # of Falkon, that tell of coefficients so large that solves go on in float64
 FLOAT64_RETRY_FACTOR = 2  # how much longer they take then
 
@@ -79,8 +83,19 @@ def choose(problem: LeastSquares | Risk, max_iterations: int = 100) -> tuple[Sol
         if seconds[Exact] <= min(seconds.values()):
             return Exact(), f"all {problem.K.shape[0]} points are centers"
     fastest = min(seconds, key=seconds.__getitem__)
+    if fastest is Falkon and seconds.get(Direct, np.inf) <= WORTH_OF_AN_END * seconds[Falkon] and _may_not_end(problem):
+        return Direct(), f"a penalty of {problem.penalty:.1e} is too small for iterations"
     words = ", ".join(f"{kind.name} {time:.2g} s" for kind, time in sorted(seconds.items(), key=lambda s: s[0].name))
     return fastest(), f"expected on two cores: {words}"
+
+
+def _may_not_end(problem: LeastSquares) -> bool:
+    """Whether next to nothing is noise, for a kernel whose spectrum falls below what rounding leaves of it."""
+    K = problem.K
+    if K.kernel.rough or K.kernel.explicit:
+        return False
+    largest = float(as_numpy(K.square.diag()).max(initial=0.0))
+    return problem.penalty < LEAST_PENALTY_OF_ITERATIONS * largest
 
 
 def exact_seconds(problem: LeastSquares) -> float:
