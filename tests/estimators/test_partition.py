@@ -210,3 +210,21 @@ def test_a_fit_with_a_checkpoint_is_the_same(tmp_path):
     plain = regressor().fit(X, y)
     kept = regressor(checkpoint=tmp_path / "fit").fit(X, y)
     np.testing.assert_array_equal(plain.predict(NEW), kept.predict(NEW))
+
+
+def test_rounding_of_large_coefficients_does_not_come_between_leaves_and_the_global_model():
+    """Leaves are fitted to what the global model leaves as it is evaluated later: in float64, where float32 shows."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1500, 5)).astype(np.float32)
+    y = X[:, 0] + X[:, 1] * X[:, 2]
+    options = {
+        "kernel": gf.kernels.Matern(100.0, nu=1.5),
+        "penalty": 1e-10,
+        "tune": None,
+        "partition": gf.Partition(leaf_rows=500, centers=200),
+        "random_state": 0,
+    }
+    narrow, wide = (gf.KernelRegressor(**options).fit(rows, y) for rows in (X, X.astype(np.float64)))
+    errors = [np.mean((model.predict(X.astype(model.centers_.dtype)) - y) ** 2) for model in (narrow, wide)]
+    assert errors[1] < 1e-5 * y.var()
+    assert errors[0] < 2 * errors[1]

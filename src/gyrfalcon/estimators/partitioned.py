@@ -12,9 +12,11 @@ from gyrfalcon.data import Source
 from gyrfalcon.kernels import Kernel
 from gyrfalcon.matrix.predictor import Predictor
 from gyrfalcon.partition import LocalFunction, Partition, fit_partition
+from gyrfalcon.solvers import Solution
+from gyrfalcon.solvers.rounding import shows_in
 from gyrfalcon.threads import one_thread_each, threads_to_share
 
-from .targets import Coefficients, Targets
+from .targets import Targets
 
 if TYPE_CHECKING:
     from .base import KernelEstimator
@@ -72,7 +74,7 @@ def fit_leaves(
     Y: Array,
     weights: Array | None,
     centers: AnyPoints,
-    solution: Coefficients,
+    solution: Solution,
     *,
     noise: float,
     targets: Targets,
@@ -83,7 +85,14 @@ def fit_leaves(
     Each leaf keeps to one thread, and several are solved at the same time.
     """
     started = time.perf_counter()
-    base = Predictor(kernel, centers, as_numpy(solution[0]), as_numpy(solution[1]), memory_budget=budget)
+    base = Predictor(
+        kernel,
+        centers,
+        as_numpy(solution.coefficients),
+        as_numpy(solution.intercept),
+        wide=shows_in(solution),  # as it is when the model predicts
+        memory_budget=budget,
+    )
     local = fit_partition(
         kernel,
         points,

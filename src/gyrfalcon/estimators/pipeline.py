@@ -232,7 +232,7 @@ def fit_function(
             Y,
             weights,
             C,
-            found,
+            solution,
             noise=penalty * total,
             targets=targets,
             budget=beginning.budget,

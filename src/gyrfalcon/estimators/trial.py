@@ -19,6 +19,7 @@ from gyrfalcon.matrix import KernelMatrix
 from gyrfalcon.matrix.predictor import Predictor
 from gyrfalcon.partition import LocalFunction, Partition, fit_partition
 from gyrfalcon.solvers import LeastSquares, choose, solve
+from gyrfalcon.solvers.rounding import shows_in
 from gyrfalcon.threads import one_thread_each, threads_to_share
 from gyrfalcon.tuning.rows import Data
 from gyrfalcon.tuning.trace import Candidate, Stage
@@ -158,7 +159,8 @@ def _nystrom(
     total = float(len(Y) if data.weights is None else data.weights.sum())
     problem = LeastSquares(K, Y, noise / total, weights, intercept)
     solution = solve(problem, choose(problem)[0])
-    return Predictor(kernel, C, as_numpy(solution.coefficients), as_numpy(solution.intercept), memory_budget=budget)
+    beta, b = as_numpy(solution.coefficients), as_numpy(solution.intercept)
+    return Predictor(kernel, C, beta, b, wide=shows_in(solution), memory_budget=budget)
 
 
 def _error(data: Data, values: Array) -> float:
