@@ -18,9 +18,10 @@ connect({
     ask(false);
   },
   async picture(said, blobs) {
+    const place = ++state.arrived;
     const image = await createImageBitmap(new Blob([blobs[0]], { type: "image/jpeg" }));
-    if (said.id < state.shown) return;
-    state.shown = said.id;
+    if (place < state.shown) return;  // pictures are decoded side by side: one that came later is there already
+    state.shown = place;
     const pen = canvas.getContext("2d");
     Object.assign(pen, { imageSmoothingEnabled: true, imageSmoothingQuality: "high" });
     pen.drawImage(image, 0, 0, canvas.width, canvas.height);
@@ -31,7 +32,7 @@ connect({
     status(said.last ? "good" : "busy", said.last ? "ready" : "rendering");
   },
 });
-state.shown = 0;
+Object.assign(state, { arrived: 0, shown: 0 });
 
 function ask(moving = true) {
   if (!state.orbit) return;
