@@ -228,3 +228,18 @@ def test_rounding_of_large_coefficients_does_not_come_between_leaves_and_the_glo
     errors = [np.mean((model.predict(X.astype(model.centers_.dtype)) - y) ** 2) for model in (narrow, wide)]
     assert errors[1] < 1e-5 * y.var()
     assert errors[0] < 2 * errors[1]
+
+
+def test_errors_on_validation_rows_are_those_of_predictions_in_float32_too():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1800, 5)).astype(np.float32)
+    y = X[:, 0] + X[:, 1] * X[:, 2]
+    model = gf.KernelRegressor(
+        gf.kernels.Matern(100.0, nu=1.5),
+        penalty=1e-10,
+        tune=None,
+        partition=gf.Partition(leaf_rows=500, centers=200),
+        random_state=0,
+    ).fit(X[:1500], y[:1500], X_val=X[1500:], y_val=y[1500:])
+    expected = np.sqrt(np.mean((model.predict(X[1500:]).astype(np.float64) - y[1500:]) ** 2))
+    assert model.record_.validation_errors[-1] == pytest.approx(expected, rel=1e-3)

@@ -31,6 +31,7 @@ from gyrfalcon.solvers import (
     Step,
     choose,
 )
+from gyrfalcon.solvers.rounding import shows_in
 from gyrfalcon.tuning import Grid, Trace
 from gyrfalcon.tuning.rows import Data
 
@@ -202,10 +203,10 @@ def fit_function(
         raise ValueError(f"callback: solver={solver.name!r} does not iterate: leave it out, or take solver='falkon'")
     validation = None if validation is None else validation.gathered()
 
-    def error(solution: Coefficients, local: LocalFunction | None = None) -> float:
+    def error(found: Coefficients, local: LocalFunction | None = None, *, wide: bool = False) -> float:
         assert validation is not None
         predict = Predictor(
-            kernel, C, *targets.decode(solution), memory_budget=beginning.budget, devices=settings.devices
+            kernel, C, *targets.decode(found), wide=wide, memory_budget=beginning.budget, devices=settings.devices
         )
         values = predict(validation.points)
         values = values if local is None else values + local.local(validation.points)
@@ -240,7 +241,7 @@ def fit_function(
         solution.record.seconds["leaves"] = seconds
         reason = f"{reason}; {local.n_leaves} leaves are solved exactly"
     if validation is not None and (local is not None or not monitor.errors):  # what does not iterate is judged once
-        monitor.errors.append(error(found, local))
+        monitor.errors.append(error(found, local, wide=shows_in(solution)))
     if cuts:
         reason = f"{reason}; time budget: {', '.join(cuts)}".removeprefix("; ")
     record = dataclasses.replace(
