@@ -10,6 +10,7 @@ from .table import (
     entry,
     flop,
     iterations,
+    sparse_features,
     whitened_gram,
 )
 
@@ -23,5 +24,6 @@ __all__ = [
     "entry",
     "flop",
     "iterations",
+    "sparse_features",
     "whitened_gram",
 ]

@@ -6,12 +6,12 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 from PIL import Image
-from websockets.sync.client import connect
 
 from gyrfalcon.fields.page import Studio, ViewingProgram
 from gyrfalcon.fields.page import program as programs
 from gyrfalcon.pages import Message, Server
 from reference.pages import BallField, ball_field
+from reference.sockets import dial_page
 
 POSE = np.array(BallField().stage().pose)
 
@@ -43,13 +43,11 @@ class Page:
 
 @contextmanager
 def page(make=ball_field, size=320):
-    with Server(ViewingProgram(make, size, process=False)).background() as server:
-        address = server.gate.address
-        with connect(f"ws://{address}/socket", origin=f"http://{address}", proxy=None, max_size=None) as socket:
-            opened = Page(socket)
-            opened._socket.send(Message("hello", {"token": server.gate.token}).encode())
-            assert opened.hear().fields["times"] == [0.0, 2.0]
-            yield opened
+    with Server(ViewingProgram(make, size, process=False)).background() as server, dial_page(server.gate) as socket:
+        opened = Page(socket)
+        opened._socket.send(Message("hello", {"token": server.gate.token}).encode())
+        assert opened.hear().fields["times"] == [0.0, 2.0]
+        yield opened
 
 
 def pixels(message):
