@@ -188,16 +188,20 @@ def _ireland(quick: bool) -> dict[str, Any]:
     for name in names[: 2 if quick else None]:
         series = Series(table, time="time", target=name)
         for kind, exogenous in (("alone", None), ("with the others", "all")):
-            options = {"exogenous": exogenous, "calendar": ["year"], "n_centers": 300, "random_state": 0}
+            options = {"exogenous": exogenous, "calendar": ["year"], "random_state": 0}
             models = [KernelForecaster([1, 2, 3], memory, "s->s", **options) for memory in (2, 4)]
             best = min((model.fit(series[:"1973"]) for model in models), key=_validation)
             errors[kind].append(best.backtest(series["1973":]).nrmse)
     alone, others = (np.array(rows) for rows in errors.values())
     print("\nIreland, 1973 to 1978, NRMSE one, two and three days ahead, means over stations")
     print(f"  each station alone {' '.join(f'{error:.4f}' for error in alone.mean(0))}")
+    gain = alone - others
+    mean, noise = gain.mean(0), gain.std(0, ddof=1) / np.sqrt(len(gain))
     print(f"  with the others    {' '.join(f'{error:.4f}' for error in others.mean(0))}; better at "
-          f"{', '.join(str(count) for count in (others < alone).sum(0))} of {len(alone)} | "
-          f"{_verdict(bool((others.mean(0) < alone.mean(0)).all()))}")  # fmt: skip
+          f"{', '.join(str(count) for count in (gain > 0).sum(0))} of {len(alone)}, by "
+          f"{', '.join(f'{one:+.4f} ± {error:.4f}' for one, error in zip(mean, noise, strict=True))}; "
+          f"a day ahead | {_verdict(bool(mean[0] > 2 * noise[0]))}; no worse further ahead than by chance | "
+          f"{_verdict(bool((mean >= -2 * noise).all()))}")  # fmt: skip
     return {"alone": alone.tolist(), "with the others": others.tolist()}
 
 
