@@ -10,6 +10,7 @@ from .table import (
     entry,
     flop,
     iterations,
+    leaf,
     whitened_gram,
 )
 
@@ -23,5 +24,6 @@ __all__ = [
     "entry",
     "flop",
     "iterations",
+    "leaf",
     "whitened_gram",
 ]
