@@ -10,6 +10,7 @@ from .table import (
     entry,
     flop,
     iterations,
+    leaf,
     sparse_features,
     whitened_gram,
 )
@@ -24,6 +25,7 @@ __all__ = [
     "entry",
     "flop",
     "iterations",
+    "leaf",
     "sparse_features",
     "whitened_gram",
 ]

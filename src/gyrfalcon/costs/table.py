@@ -27,6 +27,7 @@ FILLED_ENTRY_NS = 12.0
 STORED_ENTRY_NS = 2.0  # to write an entry of a small block that is used at once
 PASS_NS = 3e6  # of every pass over the rows, whatever its size
 SAMPLING_NS = 50e6  # of making a preconditioner from a sample of rows, whatever its size
+LEAF_NS = 1e6  # of splitting rows and of every leaf, whatever its size
 FLOP_NS = 0.0147  # in products of large float64 matrices
 HALF_SPEED_SIZE = 300  # rows of matrices with which products reach half of that speed
 
@@ -57,6 +58,12 @@ def flop(size: int) -> float:
 def whitened_gram(rows: float, m: int, features: float) -> float:
     """Nanoseconds to make ZᵀZ, Z = K T⁻¹, in float64: a triangular solve and a product of which symmetry saves half."""
     return rows * m * (entry(features, torch.float64) + STORED_ENTRY_NS) + 2 * rows * m**2 * flop(m)
+
+
+def leaf(rows: int, features: float, *, narrow: bool) -> float:
+    """Nanoseconds to solve kernel ridge regression on so many rows, by factors in float32 if those are `narrow`."""
+    entries = rows**2 * (entry(features, torch.float64) + STORED_ENTRY_NS)
+    return LEAF_NS + entries + rows**3 / 3 * flop(rows) / (2 if narrow else 1)
 
 
 def iterations(n: int, m: int, directions: float, penalty: float, per_center: int = 0, *, rough: bool = False) -> float:

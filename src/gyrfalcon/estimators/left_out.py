@@ -22,7 +22,7 @@ from .choices import SMALL
 
 EXACT_ROWS = 1200  # that are left out in turn where each of them is a center
 FEATURE_ROWS = 10_000  # and at most where there are fewer centers than that
-FEATURE_OPERATIONS = 4e9  # which the fit of those may take
+FEATURE_OPERATIONS = 1.5e9  # which the fit of those may take
 SEED = 0
 
 
