@@ -10,6 +10,8 @@ from .table import (
     entry,
     flop,
     iterations,
+    leaf,
+    sparse_features,
     whitened_gram,
 )
 
@@ -23,5 +25,7 @@ __all__ = [
     "entry",
     "flop",
     "iterations",
+    "leaf",
+    "sparse_features",
     "whitened_gram",
 ]

@@ -14,14 +14,20 @@ ENTRY_NS = {torch.float32: 0.22, torch.float64: 0.6}
 FEATURE_NS = {torch.float32: 0.0135, torch.float64: 0.03}
 OUTPUT_NS = 0.15
 
+# Nanoseconds that an entry of sparse points takes beyond one of dense points without features, and for each feature
+# that both points have.
+SPARSE_ENTRY_NS = 1.9
+MATCH_NS = 0.6
+
 # Nanoseconds to read one entry of a K that is kept in memory, for each further output, and to write it there first.
 CACHED_ENTRY_NS = {torch.float32: 0.55, torch.float64: 0.9}
-CACHED_OUTPUT_NS = {torch.float32: 0.45, torch.float64: 0.55}
+CACHED_OUTPUT_NS = {torch.float32: 0.15, torch.float64: 0.2}
 FILLED_ENTRY_NS = 12.0
 
 STORED_ENTRY_NS = 2.0  # to write an entry of a small block that is used at once
 PASS_NS = 3e6  # of every pass over the rows, whatever its size
 SAMPLING_NS = 50e6  # of making a preconditioner from a sample of rows, whatever its size
+LEAF_NS = 1e6  # of splitting rows and of every leaf, whatever its size
 FLOP_NS = 0.0147  # in products of large float64 matrices
 HALF_SPEED_SIZE = 300  # rows of matrices with which products reach half of that speed
 
@@ -32,6 +38,11 @@ ITERATION_SHARE = {8: 0.25, 3: 0.45}  # of Falkon's iterations that are left, by
 def entry(features: float, dtype: torch.dtype, outputs: int = 1) -> float:
     """Nanoseconds to evaluate one entry of K and use it for all outputs."""
     return ENTRY_NS[dtype] + FEATURE_NS[dtype] * features + OUTPUT_NS * (outputs - 1)
+
+
+def sparse_features(matches: float, dtype: torch.dtype) -> float:
+    """How many features dense points have whose entries cost as much as those of sparse ones with so many in common."""
+    return (SPARSE_ENTRY_NS + MATCH_NS * matches) / FEATURE_NS[dtype]
 
 
 def cached_entry(dtype: torch.dtype, outputs: int = 1) -> float:
@@ -47,6 +58,12 @@ def flop(size: int) -> float:
 def whitened_gram(rows: float, m: int, features: float) -> float:
     """Nanoseconds to make ZᵀZ, Z = K T⁻¹, in float64: a triangular solve and a product of which symmetry saves half."""
     return rows * m * (entry(features, torch.float64) + STORED_ENTRY_NS) + 2 * rows * m**2 * flop(m)
+
+
+def leaf(rows: int, features: float, *, narrow: bool) -> float:
+    """Nanoseconds to solve kernel ridge regression on so many rows, by factors in float32 if those are `narrow`."""
+    entries = rows**2 * (entry(features, torch.float64) + STORED_ENTRY_NS)
+    return LEAF_NS + entries + rows**3 / 3 * flop(rows) / (2 if narrow else 1)
 
 
 def iterations(n: int, m: int, directions: float, penalty: float, per_center: int = 0, *, rough: bool = False) -> float:

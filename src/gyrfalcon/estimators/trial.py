@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -11,31 +12,37 @@ import torch
 from scipy import sparse
 
 from gyrfalcon import centers as center_rules
-from gyrfalcon.arrays import Array, as_numpy, device_of, torch_dtype
+from gyrfalcon import costs
+from gyrfalcon.arrays import AnyPoints, Array, as_numpy, device_of
 from gyrfalcon.centers.rows import take
 from gyrfalcon.data import Points, Source
 from gyrfalcon.kernels import Kernel
 from gyrfalcon.matrix import KernelMatrix
 from gyrfalcon.matrix.predictor import Predictor
 from gyrfalcon.partition import LocalFunction, Partition, fit_partition
+from gyrfalcon.partition.leaves import may_be_narrow
 from gyrfalcon.solvers import LeastSquares, choose, solve
+from gyrfalcon.solvers.choice import direct_seconds, falkon_seconds
 from gyrfalcon.solvers.rounding import shows_in
 from gyrfalcon.threads import one_thread_each, threads_to_share
 from gyrfalcon.tuning.rows import Data
 from gyrfalcon.tuning.trace import Candidate, Stage
 
 MOST_ROWS = 300_000  # beyond, a model that keeps every row is too large to be a default
-SAMPLED_SHARE = 1 / 3  # of the rows, that a trial fits
-SAMPLED_ROWS = 20_000  # at most, beyond which their number grows like the root of that of all rows
+SAMPLED_SHARE = 1 / 4  # of the rows, that a trial fits
+SAMPLED_ROWS = 3000  # at most
 HELD_ROWS = 2000  # at most, of the others, that it judges by
 SEED = 0  # of the sample and its centers: the same rows, the same decision
 NOTHING_LEFT = 1e-8  # of the variance: centers that err no more leave leaves nothing but rounding to fit
 NOTHING_LEARNED = 0.98  # of the variance: if the fewest centers err as much, there is no signal to spend time on
-ALIKE = 0.01  # part of the lowest error by which others are called as low, and the cheapest of them taken
-MANY_ROWS = 20_000  # beyond, where time matters more, it is
-ALIKE_OF_MANY = 0.05
 CENTER_PARTS = (4, 2, 1)  # of the centers there would be: a quarter, and so on
 LEAST_CENTERS = 250
+LIGHTER = 2  # how many times fewer rows leaves have that cost less, and how many times fewer they share
+ALIKE = 0.01  # part of the lowest error by which others are called as low, after their price is counted in
+PRICE_EXPONENT = 0.05  # a fit that takes twice as long has to err 3 % less
+MANY_ROWS = 20_000  # beyond, where time matters more, 10 %
+PRICE_EXPONENT_OF_MANY = 0.15
+OTHER_SECONDS = 0.4  # on two cores, that a fit takes beside its solve, for tuning and what else there is
 
 
 class Trial(NamedTuple):
@@ -47,14 +54,33 @@ class Trial(NamedTuple):
 
 
 class _Way(NamedTuple):
-    """One way to fit all rows: so many centers, with leaves or alone."""
+    """One way to fit all rows: so many centers, with leaves or alone, and the seconds that it is expected to take."""
 
     n_centers: int
     partition: Partition | None
+    seconds: float
 
     def __str__(self) -> str:
         leaves = "" if self.partition is None else f" and leaves of {self.partition.leaf_rows:,} rows"
         return f"{self.n_centers:,} centers{leaves}"
+
+    def scaled(self, share: float) -> _Way:
+        """The same for a part of the rows: centers and rows of leaves by the root of the share.
+
+        So the error of having few centers and that of having few rows keep their proportion.
+        """
+        root, partition = math.sqrt(share), self.partition
+        if partition is not None:
+            partition = replace(partition, leaf_rows=max(2, int(root * partition.leaf_rows)))
+        return self._replace(n_centers=max(1, math.ceil(root * self.n_centers)), partition=partition)
+
+
+class _Tried(NamedTuple):
+    """A way, its error on the rows held out, and that error with the price for it."""
+
+    way: _Way
+    error: float
+    priced: float
 
 
 @one_thread_each
@@ -68,57 +94,78 @@ def try_partition(
     intercept: bool,
     memory_budget: int,
 ) -> Trial:
-    """Fit a sample of the rows with leaves, and with centers alone, all in the same proportion to the rows.
+    """Fit a sample of the rows with leaves, and with centers alone, all in the same proportion to its root.
 
-    So there are as many leaves as there would be, each with fewer rows, and no more centers to a row. Fewer centers
-    are tried too, and the cheapest is taken of those that err alike.
+    Fewer centers and smaller leaves are tried too. What costs more is taken if it errs enough less.
     """
     rows, points = data.points.shape[0], data.points
     ineligible = isinstance(points, Source) or sparse.issparse(points) or device_of(points).type != "cpu"
     if ineligible or kernel.explicit or rows <= max(n_centers, 2 * partition.leaf_rows) or rows > MOST_ROWS:
         return Trial(None, n_centers, None)
+    exponent = PRICE_EXPONENT if rows <= MANY_ROWS else PRICE_EXPONENT_OF_MANY
     random = np.random.default_rng(SEED)
-    share = _share(rows)
-    sampled, held = np.split(random.permutation(rows), [int(share * rows)])
+    count = min(int(SAMPLED_SHARE * rows), SAMPLED_ROWS)
+    sampled, held = np.split(random.permutation(rows), [count])
     kept, out = (_part(data, np.sort(part)) for part in (sampled, held[:HELD_ROWS]))
     constant = _error(out, np.average(kept.Y, axis=0, weights=kept.weights)) or 1.0
-    ways, errors = _ways(partition, n_centers), []
-    for way in ways:
-        function = _nystrom(
-            kernel, kept, max(1, math.ceil(share * way.n_centers)), noise, intercept, random, memory_budget
-        )
-        if way.partition is None:
-            values = function(out.points)
-        else:
-            small = replace(way.partition, leaf_rows=max(2, int(share * way.partition.leaf_rows)))
-            values = _leaves(kernel, kept, noise, small, function, memory_budget).predict(out.points)
-        errors.append(_error(out, values) / constant)
-        if errors[0] > NOTHING_LEARNED:
-            break
-    alike = ALIKE if rows <= MANY_ROWS else ALIKE_OF_MANY
-    chosen = _cheapest_of_alike(ways, errors, alike)
+    candidates = points[: max(n_centers, partition.centers)]
+    problem = _problem(kernel, data, candidates, noise, intercept, memory_budget)
+    tried = list[_Tried]()
+    made: dict[int, Predictor] = {}  # by the number of centers
+    for way in _ways(partition, n_centers, problem):
+        if not _promises(way, tried):
+            continue
+        small = way.scaled(count / rows)
+        if small.n_centers not in made:
+            made[small.n_centers] = _nystrom(kernel, kept, small.n_centers, noise, intercept, random, memory_budget)
+        function: Callable[[AnyPoints], Array] = made[small.n_centers]
+        if small.partition is not None:
+            function = _leaves(kernel, kept, noise, small.partition, made[small.n_centers], memory_budget).predict
+        error = _error(out, function(out.points)) / constant
+        tried.append(_Tried(way, error, error * (OTHER_SECONDS + way.seconds) ** exponent))
+    chosen = _best(tried)
     stage = Stage(
         "centers and leaves",
         f"error on {len(out.Y):,} rows of a fit to {len(kept.Y):,}, of that of a constant",
-        [Candidate(f"{kernel!r}, {way}", noise, error) for way, error in zip(ways, errors, strict=False)],
+        [Candidate(f"{kernel!r}, {one.way}", noise, one.error) for one in tried],
         chosen,
-        f"the cheapest of those within {alike:.0%} of the lowest error",
+        f"the lowest error, where one that takes twice as long has to be {1 - 2**-exponent:.0%} lower",
     )
-    return Trial(ways[chosen].partition, ways[chosen].n_centers, stage)
+    return Trial(tried[chosen].way.partition, tried[chosen].way.n_centers, stage)
 
 
-def _ways(partition: Partition, n_centers: int) -> list[_Way]:
+def _ways(partition: Partition, n_centers: int, problem: LeastSquares) -> list[_Way]:
     """In order of what they cost."""
+    K = problem.K
+
+    def with_centers(count: int) -> float:
+        posed = replace(problem, K=K.with_centers(index=slice(0, count)))
+        return min(falkon_seconds(posed, max_iterations=100), direct_seconds(posed))
+
     counts = sorted({max(min(LEAST_CENTERS, n_centers), n_centers // part) for part in CENTER_PARTS})
-    return [*(_Way(count, None) for count in counts), _Way(partition.centers, partition)]
+    ways = [_Way(count, None, with_centers(count)) for count in counts]
+    base, fewer, less = with_centers(partition.centers), partition.leaf_rows // LIGHTER, partition.overlap / LIGHTER
+    for leaves in (replace(partition, leaf_rows=max(2, fewer), overlap=less), partition):
+        number, size = leaves.expected_leaves(K.shape[0])
+        narrow = may_be_narrow(size, 1.0, problem.penalty * problem.total_weight)
+        ways.append(_Way(leaves.centers, leaves, base + 1e-9 * number * costs.leaf(size, K.features, narrow=narrow)))
+    return sorted(ways, key=lambda way: way.seconds)
 
 
-def _cheapest_of_alike(ways: list[_Way], errors: list[float], alike: float) -> int:
-    limit = (1 + alike) * min(errors)
-    alone = [error for way, error in zip(ways, errors, strict=False) if way.partition is None]
-    if min(alone) <= NOTHING_LEFT:
-        limit = max(limit, min(alone))
-    return next(place for place, error in enumerate(errors) if error <= limit)
+def _promises(way: _Way, tried: list[_Tried]) -> bool:
+    """Whether a way is worth trying: not if there is nothing to learn, or if a cheaper one of its kind did not pay."""
+    if not tried:
+        return True
+    if tried[0].error > NOTHING_LEARNED or min(one.error for one in tried) <= NOTHING_LEFT:
+        return False
+    alike = [place for place, one in enumerate(tried) if (one.way.partition is None) == (way.partition is None)]
+    return not alike or _best(tried[: alike[-1] + 1]) == alike[-1]
+
+
+def _best(tried: list[_Tried]) -> int:
+    """The first, which is the cheapest, of those that are alike."""
+    priced = np.array([one.priced for one in tried])
+    return int(np.argmax(priced <= (1 + ALIKE) * priced.min()))
 
 
 def _leaves(
@@ -137,11 +184,6 @@ def _leaves(
     )
 
 
-def _share(rows: int) -> float:
-    """Of the rows, that a trial fits."""
-    return SAMPLED_SHARE * min(1.0, math.sqrt(SAMPLED_ROWS / (SAMPLED_SHARE * rows)))
-
-
 def _part(data: Data, rows: Array) -> Data:
     return Data(take(data.points, rows), data.Y[rows], None if data.weights is None else data.weights[rows])
 
@@ -152,15 +194,18 @@ def _nystrom(
     C = center_rules.select(
         "uniform", kernel, data.points, count, weights=data.weights, random=random, memory_budget=budget
     )
-    K = KernelMatrix(kernel, Points(data.points), Points(C), memory_budget=budget)
-    dtype = torch_dtype(data.points)
-    Y = torch.from_numpy(np.ascontiguousarray(data.Y)).to(dtype=dtype)
-    weights = None if data.weights is None else torch.from_numpy(data.weights)[:, None].to(dtype=dtype)
-    total = float(len(Y) if data.weights is None else data.weights.sum())
-    problem = LeastSquares(K, Y, noise / total, weights, intercept)
+    problem = _problem(kernel, data, C, noise, intercept, budget)
     solution = solve(problem, choose(problem)[0])
     beta, b = as_numpy(solution.coefficients), as_numpy(solution.intercept)
     return Predictor(kernel, C, beta, b, wide=shows_in(solution), memory_budget=budget)
+
+
+def _problem(kernel: Kernel, data: Data, C: AnyPoints, noise: float, intercept: bool, budget: int) -> LeastSquares:
+    K = KernelMatrix(kernel, Points(data.points), Points(C), memory_budget=budget)
+    Y = torch.from_numpy(np.ascontiguousarray(data.Y)).to(dtype=K.dtype)
+    weights = None if data.weights is None else torch.from_numpy(data.weights)[:, None].to(dtype=K.dtype)
+    total = float(len(Y) if data.weights is None else data.weights.sum())
+    return LeastSquares(K, Y, noise / total, weights, intercept)
 
 
 def _error(data: Data, values: Array) -> float:

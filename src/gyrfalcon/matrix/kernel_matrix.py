@@ -341,8 +341,9 @@ class KernelMatrix(Relatives):
         """
         if self.kernel.explicit:
             return np.eye(self.shape[1], order="F")
+        among = self if self.symmetric and self.devices is None else self.square
         with torch.no_grad():
-            return np.asarray(as_numpy(self.square.widened()._block(0, self.shape[1])).T)
+            return np.asarray(as_numpy(among.widened()._block(0, self.shape[1])).T)
 
     def diag(self) -> Any:
         """The main diagonal, k(xᵢ, cᵢ) for i below min(n, m).

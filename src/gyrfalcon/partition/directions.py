@@ -7,12 +7,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from scipy import sparse
+from scipy.linalg import eigh
 
 from gyrfalcon.arrays import Array
 
 from .coordinates import Coordinates, from_inputs, to_inputs
 
 SAMPLE_ROWS = 2000  # evenly spaced rows that a direction is computed from, at most
+FEW_COORDINATES = 100  # up to which the covariance matrix is made and diagonalized, which is faster than iterations
 ITERATIONS = 30
 _SETTLED = 1e-4  # change of the unit vector at which the iterations end
 
@@ -21,10 +23,10 @@ Direction: TypeAlias = Callable[[Any, Coordinates], Array]
 
 
 def leading_direction(rows: Any, coordinates: Coordinates) -> Array:
-    """The leading principal direction of rows in the kernel's coordinates, as a vector of inputs, by power iteration.
+    """The leading principal direction of rows in the kernel's coordinates, as a vector of inputs.
 
-    It starts from the feature of the largest variance, so that nothing is drawn at random; where the leading
-    eigenvalues are close, any direction between theirs is as good.
+    With many coordinates it comes from power iterations that start from the feature of the largest variance, so that
+    nothing is drawn at random; where the leading eigenvalues are close, any direction between theirs is as good.
 
     Parameters
     ----------
@@ -39,6 +41,8 @@ def leading_direction(rows: Any, coordinates: Coordinates) -> Array:
     array([1., 0.])
     """
     sample, coordinates = _sample(rows), unit_peak(coordinates)
+    if len(coordinates) <= FEW_COORDINATES:
+        return np.asarray(unit_peak(to_inputs(coordinates, _leading_eigenvector(sample, coordinates))))
     ones = np.full(sample.shape[0], 1 / sample.shape[0])
     mean = np.asarray(sample.T @ ones)
 
@@ -58,6 +62,15 @@ def leading_direction(rows: Any, coordinates: Coordinates) -> Array:
         if np.linalg.norm(direction / (np.linalg.norm(direction) or 1.0) - before) < _SETTLED:
             break
     return np.asarray(unit_peak(to_inputs(coordinates, direction)))
+
+
+def _leading_eigenvector(sample: Any, coordinates: Coordinates) -> Array:
+    """Of the covariance matrix of few coordinates, with its largest entry positive."""
+    rows = np.asarray(sample.todense()) if sparse.issparse(sample) else sample
+    Z = rows * coordinates if coordinates.ndim == 1 else rows @ coordinates.T
+    Z = Z - Z.mean(0)
+    vector: Array = eigh(Z.T @ Z, subset_by_index=[len(coordinates) - 1] * 2, check_finite=False)[1][:, 0]
+    return np.asarray(vector * np.sign(vector[np.argmax(np.abs(vector))]))
 
 
 def unit_peak(values: Any) -> Any:

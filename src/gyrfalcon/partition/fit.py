@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from gyrfalcon.arrays import AnyPoints, Array
+from gyrfalcon.arrays import AnyPoints, Array, in_double
 from gyrfalcon.centers import distinct, merge
 from gyrfalcon.centers.rows import on_host, take
 from gyrfalcon.data import Points, Source
@@ -83,8 +83,8 @@ def fit_partition(
     inputs = inputs_of(kernel, points)
     tree, leaves = grow(inputs, coordinates_of(kernel, inputs), settings, direction=direction)
     merged = None if (summed == 1).all() else summed
-    solve = _solver_of_leaves(kernel, points, (targets, below), merged, noise, intercept=intercept)
     budget = default_budget(torch.device("cpu")) if memory_budget is None else memory_budget
+    solve = _solver_of_leaves(kernel, points, (targets, below), merged, noise, budget, intercept=intercept)
     solutions = _each(solve, leaves, _workers(leaves, budget, threads))
     rows = np.concatenate(leaves)
     return LocalFunction(
@@ -108,13 +108,14 @@ def _solver_of_leaves(
     values: tuple[Array, Array | None],
     weights: Array | None,
     noise: float,
+    budget: int,
     *,
     intercept: bool,
 ) -> Callable[[Array], LeafSolution]:
     """What solves for the rows of one leaf, given the targets and the values of the global model."""
 
     def solve(rows: Array) -> LeafSolution:
-        K = KernelMatrix(kernel, Points(take(points, rows)))
+        K = KernelMatrix(kernel, Points(in_double(take(points, rows))), memory_budget=budget)
         Y, below, w = (None if part is None else part[rows] for part in (*values, weights))
         assert Y is not None
         return solve_leaf(K, Y, below, w, noise, intercept=intercept)

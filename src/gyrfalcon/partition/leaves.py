@@ -15,7 +15,7 @@ from gyrfalcon.matrix import KernelMatrix
 MATRICES = 3  # of rows × rows float64 numbers that the solve of one leaf holds
 _NARROW_CONDITION = 1.0  # largest rows · max k(x, x) · ε / noise at which float32 factors are tried
 _REFINEMENTS = 20
-_SETTLED = 1e-12  # relative size of a correction that may be left where rounding ends the refinement
+_SETTLED = 1e-12  # relative size of a correction that may be left where rounding ends the refinement, at least
 _FEW_COLUMNS = 4  # that are multiplied one by one
 _CONTRACTION = 0.25  # the largest ratio of a correction to the one before at which refinement goes on
 
@@ -81,12 +81,18 @@ def ridged(K: KernelMatrix, root: Array | None, noise: float) -> Array:
     return matrix
 
 
+def may_be_narrow(rows: int, peak: float, noise: float) -> bool:
+    """Whether float32 factors are tried, given how many rows there are and the largest entry of the diagonal."""
+    return rows * peak * float(np.finfo(np.float32).eps) <= _NARROW_CONDITION * noise
+
+
 def _solve_narrow(matrix: Array, sides: Array, noise: float) -> Array | None:
     """The solutions by float32 factors and refinement in float64; None where that does not converge."""
-    size, eps = len(matrix), float(np.finfo(np.float32).eps)
     peak = float(matrix.diagonal().max(initial=0.0))
-    if not size * peak * eps <= _NARROW_CONDITION * noise:
+    if not may_be_narrow(len(matrix), peak, noise):
         return None
+    # What factors in float64 would leave: their rounding times the largest condition that there can be.
+    settled = max(_SETTLED, float(np.finfo(float).eps) * len(matrix) * peak / noise)
     scale = np.abs(sides).max(0, initial=0.0)
     scale = np.where(scale > 0, scale, 1.0)
     narrow = np.empty(matrix.shape, np.float32, order="F")
@@ -105,7 +111,7 @@ def _solve_narrow(matrix: Array, sides: Array, noise: float) -> Array | None:
         if change == 0 or change * ratio <= np.finfo(float).eps * largest:  # what the next step would change
             return np.asarray(solved * scale)
         if ratio > _CONTRACTION:  # it no longer converges: at the limit of float64, or not at all
-            return np.asarray(solved * scale) if change <= _SETTLED * largest else None
+            return np.asarray(solved * scale) if change <= settled * largest else None
         before = change
         left = sides / scale - _symmetric_product(matrix, solved)
     return None
