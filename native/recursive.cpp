@@ -197,7 +197,7 @@ bool read_row(nb::dict row, nb::list names, const nb::ndarray<double, nb::ndim<1
     PyObject *key = nullptr, *value = nullptr;
     nb::ft_object_guard guard(row);
     for (Py_ssize_t i = 0; i < count; ++i) {
-        PyObject* const name = PyList_GET_ITEM(names.ptr(), i);
+        PyObject* const name = PyList_GetItem(names.ptr(), i);
         if (position < 0 || !PyDict_Next(row.ptr(), &position, &key, &value) || !same_text(key, name)) {
             position = -1;  // another order: look up from here on
             value = PyDict_GetItemWithError(row.ptr(), name);
@@ -206,12 +206,8 @@ bool read_row(nb::dict row, nb::list names, const nb::ndarray<double, nb::ndim<1
                 return false;
             }
         }
-        if (PyFloat_CheckExact(value)) {
-            values[i] = PyFloat_AS_DOUBLE(value);
-        } else {
-            values[i] = PyFloat_AsDouble(value);
-            if (values[i] == -1.0 && PyErr_Occurred()) throw nb::python_error();
-        }
+        values[i] = PyFloat_AsDouble(value);
+        if (values[i] == -1.0 && PyErr_Occurred()) throw nb::python_error();
     }
     bool fine = true;
     for (Py_ssize_t i = 0; i < count; ++i) fine &= std::abs(values[i]) <= largest;

@@ -50,7 +50,11 @@ def client():
         yield client
 
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = [
+    pytest.mark.usefixtures("one_thread"),
+    # Earlier releases of Dask warn of what some tests mean to do.
+    pytest.mark.filterwarnings("ignore:Running on a single-machine scheduler:UserWarning"),
+]
 on_cluster = pytest.mark.usefixtures("client")
 
 
