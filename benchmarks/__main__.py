@@ -122,9 +122,9 @@ def main() -> None:
         case "inverse_dynamics":
             inverse_dynamics.run(arguments.quick)
         case "koopman":
-            koopman.run(arguments.quick)
+            koopman.run(arguments.quick, *_chosen(arguments))
         case "forecasting":
-            forecasting.run(arguments.quick)
+            forecasting.run(arguments.quick, *_chosen(arguments))
         case "online":
             online.run(arguments.quick)
         case "seeds":
@@ -145,6 +145,11 @@ def main() -> None:
     if getattr(arguments, "quick", False):
         print("\n--quick: sizes so small that met and MISSED mean nothing")
     print(f"\n{arguments.command}: {time.perf_counter() - started:.0f} s")
+
+
+def _chosen(arguments: argparse.Namespace) -> tuple[tuple[str, ...], ...]:
+    """The one part that was asked for, as the argument of a benchmark that takes several."""
+    return () if arguments.part == "all" else ((arguments.part,),)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -202,16 +207,18 @@ def _parser() -> argparse.ArgumentParser:
         "random_features", parents=[quick], help="random features: products beside PyTorch, ridge beside scikit-learn"
     )
     commands.add_parser("inverse_dynamics", parents=[quick], help=f"torques of simulated and real arms; {data}")
-    commands.add_parser(
+    motion = commands.add_parser(
         "koopman",
         parents=[quick],
         help=f"spectra that are known, forecasts, beside kooplearn and deeptime ($GYRFALCON_KOOPMAN_PEERS); {data}",
     )
-    commands.add_parser(
+    wind = commands.add_parser(
         "forecasting",
         parents=[quick],
         help=f"wind beside LightGBM, mlforecast and skforecast ($GYRFALCON_FORECASTING_PEERS); {data}",
     )
+    for command, parts in ((motion, koopman.PARTS), (wind, forecasting.PARTS)):
+        command.add_argument("part", nargs="?", choices=[*parts, "all"], default="all", help="(default: %(default)s)")
     commands.add_parser(
         "online",
         parents=[quick],

@@ -42,7 +42,7 @@ ALTERNATIVES: dict[str, Recipe] = {
     "fewer rows": replace(Recipe(), search_rows=400, fitted_rows=500),
     "more rows": replace(Recipe(), search_rows=1200, fitted_rows=1500),
     "twice the steps": replace(Recipe(), search_steps=30),
-    "the noise as found": replace(Recipe(), noise_factors=(1.0,)),
+    "the noise as found": replace(Recipe(), noise_factors=()),
     "no sums of kernels": replace(Recipe(), sums=False),
     "not again on more rows": replace(Recipe(), rows_per_feature=0),
 }

@@ -25,25 +25,20 @@ from .koopman_beside import solved, timed, verdict
 from .koopman_systems import DECAY, PRINZ, lorenz, ornstein_uhlenbeck, prinz
 
 Array = np.ndarray[Any, Any]
+PARTS = ("truth", "lorenz", "alanine", "f1tenth", "peers", "memory")
 
 
-def run(quick: bool, parts: tuple[str, ...] | None = None) -> None:
+def run(quick: bool, parts: tuple[str, ...] = PARTS) -> None:
     torch.set_num_threads(1)
     described = machine.describe()
     print(machine.headline(described))
     found: dict[str, Any] = {"machine": described}
+    parts_of = (_truth, _lorenz, _alanine, _race_car, koopman_beside.measure, _memory)
+    measures = dict(zip(PARTS, parts_of, strict=True))
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore", gf.dynamics.TimescaleWarning)
-        for name, part in (
-            ("truth", _truth),
-            ("lorenz", _lorenz),
-            ("alanine", _alanine),
-            ("f1tenth", _race_car),
-            ("peers", koopman_beside.measure),
-            ("memory", _memory),
-        ):
-            if parts is None or name in parts:
-                found[name] = part(quick)
+        for name in parts:
+            found[name] = measures[name](quick)
     report.write_json(report.FOLDER / "koopman.json", found)
 
 

@@ -104,7 +104,7 @@ def rare_classes(quick: bool) -> Iterator[Row]:
         for way, name in enumerate(online_rare_classes.WAYS):
             published = online_rare_classes.SEED[count][way]
             for kind, column in (("all classes", 0), ("rare class", 1)):
-                what = f"{count} rows of a rare digit, {name}: {kind}"
+                what = f"{count} {'row' if count == 1 else 'rows'} of a rare digit, {name}: {kind}"
                 ours = float(mean[place, way, column])
                 margin = 2.0 if column == 0 else 5.0
                 source = REGULARIZATION + ", table 7.1"

@@ -5,6 +5,7 @@ extensions = ["sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.mathja
 html_theme = "pydata_sphinx_theme"
 html_title = "Gyrfalcon"
 html_theme_options = {"show_toc_level": 2}
+html_sidebars = {"seeds": []}  # its tables need the width
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 numpydoc_show_class_members = False

@@ -30,8 +30,8 @@ cut.
 | same shape, other shape | data or sizes are others; the effect has the same direction, or not |
 | not comparable | the data are not to be had, the seed has no number, or machines would be compared, not methods |
 
-Times are seconds of processor time of the fits behind a row, or, with a star, of the whole part,
-unless a note says otherwise.
+Times of rows are seconds of processor time of the fits behind them, unless a note says otherwise. The line at the end
+of each part has its command, the machine, and the processor time of the whole part.
 """
 TITLES = {
     "eigenpro": "EigenPro 3: accuracy by the number of centers",
@@ -70,31 +70,57 @@ def _number(value: float | None) -> str:
     return "–" if value is None else f"{value:.4g}"
 
 
-def _time(row: dict[str, Any], part: dict[str, Any]) -> str:
-    if row["ours"] is None:
+def _time(seconds: float | None) -> str:
+    if seconds is None:
         return "–"
-    return f"{part['seconds']:.0f} s*" if row["seconds"] is None else f"{row['seconds']:.3g} s"
+    return f"{seconds:,.0f} s" if seconds >= 100 else f"{seconds:.3g} s"
+
+
+def _common(part: dict[str, Any], key: str) -> str | None:
+    """The text that every row has under a key, which is then said once instead of in a column."""
+    texts = {row[key] for row in part["rows"] if row["ours"] is not None or key in ("source", "unit")}
+    return texts.pop() if len(texts) == 1 else None
+
+
+def table(part: dict[str, Any]) -> str:
+    """The rows of a part. Columns in which all rows are alike, or empty, are left out."""
+    rows = part["rows"]
+    shown = {
+        "source": _common(part, "source") is None,
+        "data": _common(part, "data") is None and any(row["data"] for row in rows),
+        "time": any(row["seconds"] is not None for row in rows),
+    }
+    alike = _common(part, "unit") is not None
+    heads = ["number", "published", "ours", "verdict", *(name for name, there in shown.items() if there)]
+    sides = ["---:" if head in ("published", "ours", "time") else "---" for head in heads]
+    lines = [f"| {' | '.join(heads)} |", f"| {' | '.join(sides)} |"]
+    for row in rows:
+        words = row["what"] if alike or not row["unit"] else f"{row['what']} ({row['unit']})"
+        cells = [words, _number(row["published"]), _number(row["ours"]), row["verdict"]]
+        others = {
+            "source": row["source"],
+            "data": row["data"] or "–",
+            "time": _time(row["seconds"]),
+        }
+        cells += [others[name] for name, there in shown.items() if there]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
 def section(name: str, part: dict[str, Any]) -> str:
-    """Title, picture if there is one, table, and notes."""
-    lines = ["| | published | ours | | data | time | verdict |", "| --- | ---: | ---: | --- | --- | ---: | --- |"]
-    for row in part["rows"]:
-        words = row["what"] if len({one["source"] for one in part["rows"]}) == 1 else f"{row['source']}: {row['what']}"
-        cells = (words, _number(row["published"]), _number(row["ours"]), row["unit"], row["data"], _time(row, part))
-        lines.append(f"| {' | '.join(cells)} | {row['verdict']} |")
-    sources = list(dict.fromkeys(row["source"] for row in part["rows"]))
+    """Title, what all rows share, picture if there is one, table, and notes."""
     machine = part["machine"]
     where = f"{machine['cpu']}, {machine['instruction_set']}, threads: {machine['threads']}, {machine['date'][:10]}"
-    pieces = [f"## {TITLES[name]}", "\n".join(lines)]
+    shared = [_common(part, "source"), ("Data: " + data) if (data := _common(part, "data")) else None]
+    shared.append(("Unit: " + unit) if (unit := _common(part, "unit")) else None)
+    pieces = [f"## {TITLES[name]}", " ".join(f"{words}." for words in shared if words)]
     if (PICTURES / f"seeds_{name}.svg").exists():
-        pieces.insert(1, f"![{TITLES[name]}: published and ours](_static/seeds_{name}.svg)")
-    if len(sources) == 1:
-        pieces.insert(1, f"{sources[0]}.")
+        pieces.append(f"![{TITLES[name]}: published and ours](_static/seeds_{name}.svg)")
+    pieces.append(table(part))
     pieces += [_sentence(note) for note in dict.fromkeys(row["note"] for row in part["rows"] if row["note"])]
     pieces += [WHY[name]] if name in WHY else []
     pieces.append(f"`{COMMAND} --only {name}` ({where}; {part['seconds']:.0f} s).")
-    return "\n\n".join(pieces)
+    return "\n\n".join(filter(None, pieces))
 
 
 def _sentence(note: str) -> str:
@@ -175,7 +201,7 @@ def _rare(pyplot: Any, rows: list[dict[str, Any]]) -> Any:
     figure, both = pyplot.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
     for axes, kind in zip(both, ("all classes", "rare class"), strict=True):
         chosen = [row for row in rows if row["what"].endswith(kind)]
-        _lines(axes, _series(chosen, r"^(?P<x>\d+) rows of a rare digit, (?P<name>\w+):"))
+        _lines(axes, _series(chosen, r"^(?P<x>\d+) rows? of a rare digit, (?P<name>\w+):"))
         axes.set(xlabel="rows of the rare digit", ylabel=f"% right, {kind}")
     return figure
 

@@ -46,6 +46,7 @@ struct Strided {
     T& operator()(std::size_t i, std::size_t j) const {
         return data[static_cast<std::ptrdiff_t>(i) * row_stride + static_cast<std::ptrdiff_t>(j) * column_stride];
     }
+    bool operator==(const Strided&) const = default;  // the same memory, not the same values
 };
 
 struct Execution {

@@ -31,7 +31,8 @@ class Gradient {
         : request_(request),
           execution_(execution),
           isa_(chosen_instruction_set<T>()),
-          factors_(as_points(request.dense ? 0 : request.left.columns)),
+          symmetric_(!request.dense && !request.in_centers.data && request.x == request.c),
+          factors_(as_points(request.dense ? 0 : (symmetric_ ? 2 : 1) * request.left.columns)),
           n_(request.x.rows),
           m_(request.c.rows),
           columns_(round_up(m_, isa_.column_panel)),
@@ -40,9 +41,11 @@ class Gradient {
           center_sums_(request.in_centers.data ? columns_ * request.leaf.width : 0),
           scale_sums_(request.in_scales.data ? request.leaf.width * isa_.lanes : 0),
           centers_(columns_, request.leaf.width),
-          right_(columns_, factors_.width) {
+          right_(columns_, factors_.width),
+          joined_(symmetric_ ? n_ * 3 * request.left.columns : 0) {
         pack(request.leaf, request.inputs, request.c, centers_);
-        if (!request.dense) pack(factors_, factors_.width, request.right, right_);
+        if (symmetric_) join_factors();
+        if (!request.dense) pack(factors_, factors_.width, factors(false), right_);
     }
 
     double run() {
@@ -96,6 +99,33 @@ class Gradient {
         return leaf;
     }
 
+    // Where K is symmetric, each entry beside the diagonal stands for two: it has the weight a + a', as a product of left
+    // and right side by side with right and left.
+    void join_factors() {
+        const size_t t = request_.left.columns;
+        for (size_t i = 0; i < n_; ++i) {
+            T* row = joined_.data() + i * 3 * t;
+            for (size_t k = 0; k < t; ++k) {
+                row[k] = row[2 * t + k] = request_.left(i, k);
+                row[t + k] = request_.right(i, k);
+            }
+        }
+    }
+
+    Strided<const T> factors(bool of_rows) const {
+        if (!symmetric_) return of_rows ? request_.left : request_.right;
+        const size_t t = request_.left.columns;
+        return {joined_.data() + (of_rows ? 0 : t), n_, 2 * t, static_cast<std::ptrdiff_t>(3 * t), 1};
+    }
+
+    // Weights of a + a' for columns [first, last) of rows whose block is the columns [begin, end).
+    void halve_own_block(T* weights, size_t rows, size_t first, size_t last, size_t begin, size_t end) const {
+        for (size_t i = 0; i < rows; ++i, weights += stride_) {
+            for (size_t j = first; j < std::min(begin, last); ++j) weights[j - first] = T(0);
+            for (size_t j = std::max(begin, first); j < std::min(end, last); ++j) weights[j - first] /= 2;
+        }
+    }
+
     void pack(const Leaf& leaf, size_t inputs, Strided<const T> source, Packed<T>& out) const {
         Packer<T>(leaf, inputs)(source, 0, source.rows, isa_.column_panel, out.points.data(), out.norms.data());
     }
@@ -119,7 +149,7 @@ class Gradient {
         space.point_packer(request_.x, first_row, rows, isa_.row_panel, space.points.points.data(),
                            space.points.norms.data());
         if (!request_.dense)
-            space.factor_packer(request_.left, first_row, rows, isa_.row_panel, space.factors.points.data(),
+            space.factor_packer(factors(true), first_row, rows, isa_.row_panel, space.factors.points.data(),
                                 space.factors.norms.data());
         double* in_centers = center_sums_ ? sums : nullptr;
         double* in_scales = scale_sums_ ? sums + center_sums_ : nullptr;
@@ -127,7 +157,8 @@ class Gradient {
         const size_t widest_by_differences = in_scales ? widest_squared : isa_.widest_direct;
         const bool absolute = traits(request_.leaf.family).argument == Argument::absolute_distance;
         bool* near = gaps && !absolute && request_.leaf.width > widest_by_differences ? space.near.data() : nullptr;
-        for (size_t first = 0; first < columns_; first += tile_columns_) {
+        for (size_t first = symmetric_ ? first_row / tile_columns_ * tile_columns_ : 0; first < columns_;
+             first += tile_columns_) {
             const size_t last = std::min(columns_, first + tile_columns_);
             for (size_t row = 0; row < row_panels * isa_.row_panel; row += step_rows) {
                 const size_t panels = std::min(row_panels - row / isa_.row_panel, step_rows / isa_.row_panel);
@@ -144,6 +175,9 @@ class Gradient {
                 else
                     isa_.inner_products(leaf_at(factors_, space.factors, right_, row), panels, first / panel,
                                         last / panel, space.weights.data(), stride_);
+                if (symmetric_ && first < first_row + rows)
+                    halve_own_block(space.weights.data(), panels * isa_.row_panel, first, last, first_row,
+                                    first_row + rows);
                 sums[center_sums_ + scale_sums_] +=
                     isa_.apply_slope(leaf, panels * isa_.row_panel, (last - first) / panel, tile, stride_,
                                      space.weights.data(), stride_);
@@ -194,9 +228,11 @@ class Gradient {
     const GradientRequest<T>& request_;
     const Execution& execution_;
     const InstructionSet<T>& isa_;
+    const bool symmetric_;  // K is, and half of it is computed
     const Leaf factors_;
     const size_t n_, m_, columns_, tile_columns_, stride_, center_sums_, scale_sums_;
     Packed<T> centers_, right_;
+    Buffer<T> joined_;  // left, right and left again, if K is symmetric
 };
 
 }  // namespace

@@ -54,6 +54,7 @@ class Product {
           tiles_per_gather_(std::max<size_t>(1, terms_per_gather * isa_.lanes / std::max<size_t>(1, tile_columns_))),
           stride_(skewed<T>(request.task == Task::multiply_gram ? columns_ : tile_columns_, isa_.column_panel)),
           depth_(stack_depth(request.program)),
+          symmetric_(request.task == Task::evaluate && request.x.data && request.x == request.c),
           v_(needs_v() ? outputs_ * columns_ : 0) {
         if (needs_v())
             for (size_t k = 0; k < outputs_; ++k)
@@ -152,7 +153,8 @@ class Product {
                 for (size_t k = 0; k < outputs_; ++k)
                     space.u.data()[i * outputs_ + k] = weight(first_row + i) * request_.v(first_row + i, k);
 
-        for (size_t first = 0; first < columns_; first += tile_columns_) {
+        for (size_t first = symmetric_ ? first_row / tile_columns_ * tile_columns_ : 0; first < columns_;
+             first += tile_columns_) {
             const size_t last = std::min(columns_, first + tile_columns_);
             T* tile = space.tile.data() + (gram ? first : 0);
             evaluate(space, row_panels, first, last, tile);
@@ -184,9 +186,15 @@ class Product {
 
     T weight(size_t i) const { return request_.weights.data ? request_.weights(i, 0) : T(1); }
 
+    // Of a symmetric K, what lies above the diagonal is written once more below it.
     void copy(const T* tile, size_t first_row, size_t rows, size_t first, size_t last) const {
         for (size_t i = 0; i < rows; ++i)
-            for (size_t j = first; j < last; ++j) request_.out(first_row + i, j) = tile[i * stride_ + j - first];
+            for (size_t j = symmetric_ ? std::max(first, first_row + i) : first; j < last; ++j)
+                request_.out(first_row + i, j) = tile[i * stride_ + j - first];
+        if (!symmetric_) return;
+        for (size_t j = std::max(first, first_row); j < last; ++j)
+            for (size_t i = 0; i < std::min(rows, j - first_row); ++i)
+                request_.out(j, first_row + i) = tile[i * stride_ + j - first];
     }
 
     const Request<T>& request_;
@@ -195,6 +203,7 @@ class Product {
     const InstructionSet<T>& isa_;
     typename InstructionSet<T>::MultiplyTransposed* const transposed_;
     const size_t n_, m_, outputs_, columns_, block_rows_, tile_columns_, tiles_per_gather_, stride_, depth_;
+    const bool symmetric_;  // K is, and half of it is computed
     Buffer<T> v_;  // outputs x columns
 };
 

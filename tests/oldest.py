@@ -12,7 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "build" / "oldest"
-COMPANIONS = ["click==8.1.7"]  # which others need in turn, and whose newest versions warn beside them
+COMPANIONS = ["click==8.2.1", "pyparsing==3.1.0"]  # which others need, and whose newest versions warn beside them
 TOOLS = {"mypy", "ruff", "import-linter", "sphinx", "myst-parser", "numpydoc", "pydata-sphinx-theme"}
 
 

@@ -9,6 +9,7 @@ import pytest
 
 import gyrfalcon as gf
 from gyrfalcon.cli.output import write_columns
+from gyrfalcon.dynamics.runs import Runs
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +55,37 @@ def test_one_run_and_tuning(gyrfalcon, tmp_path):
     assert "persistence" in done.out
     assert f"written: {tmp_path}/m.safetensors" in done.out
     assert gf.load(tmp_path / "m.safetensors").n_pairs_ == 238
+
+
+def test_a_killed_fit_goes_on(runs, gyrfalcon, tmp_path, monkeypatch):
+    """With the bits of a fit that was never killed; a folder with another fit is refused."""
+    monkeypatch.setattr("gyrfalcon.checkpoints.EVERY_SECONDS", 0.0)
+    monkeypatch.setattr("gyrfalcon.checkpoints.PAUSE", 0)
+    monkeypatch.setattr("gyrfalcon.dynamics.runs.CHUNK_ROWS", 100)
+    line = f"dynamics {runs} --trajectory run --centers 20 --json --out"
+    expected = gyrfalcon(line, tmp_path / "whole.safetensors").result
+    blocks, begun = Runs.blocks, []
+
+    def dying(self, rows, first=0):
+        begun.append(first)
+        for place, block in enumerate(blocks(self, rows, first)):
+            if first == 0 and place == 3:
+                raise KeyboardInterrupt
+            yield block
+
+    kept = tmp_path / "kept"
+    with monkeypatch.context() as patch:
+        patch.setattr(Runs, "blocks", dying)
+        assert gyrfalcon(line, tmp_path / "m.safetensors", "--checkpoint", kept).code != 0
+        assert any(kept.iterdir())
+        assert "another" in gyrfalcon(line, tmp_path / "m.safetensors", "--lag", 2, "--checkpoint", kept).err
+        done = gyrfalcon(line, tmp_path / "m.safetensors", "--checkpoint", kept)
+    assert done.code == 0, done.err
+    assert begun[:2] == [0, 300]
+    assert not any(kept.iterdir())
+    assert done.result["test"] == expected["test"]
+    one, other = (gf.load(tmp_path / f"{name}.safetensors") for name in ("whole", "m"))
+    np.testing.assert_array_equal(one.moments_.cross.between, other.moments_.cross.between)
 
 
 @pytest.mark.parametrize(

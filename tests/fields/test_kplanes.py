@@ -311,6 +311,7 @@ def test_a_killed_fit_resumes_bit_for_bit(tmp_path, moving, options):
         ({"resolutions": (1,)}, r"resolutions=\(1,\) must be integers from 2"),
         ({"resolutions": ()}, r"resolutions=\(\) must be integers"),
         ({"resolutions": 16}, r"resolutions=16 must be integers"),
+        ({"resolutions": (1 << 15,), "features": 512}, r"training takes \d.* GB are free: choose smaller resolutions"),
         ({"features": 0}, "features=0 must be an integer of at least 1"),
         ({"decoder": "linear"}, "decoder='linear' is unknown: use one of 'explicit', 'hybrid'"),
         ({"sampler": "uniform"}, "sampler='uniform' is unknown"),

@@ -130,6 +130,21 @@ def test_shapes(kernel, engine, dtype):
     _report(missed)
 
 
+@pytest.mark.parametrize(("kernel", "engine", "dtype"), [c for c in COMBINATIONS if c.values[1] == "native"])
+def test_points_with_themselves(kernel, engine, dtype):
+    """The core computes half of the entries: all must be there, the same ones on both sides of the diagonal."""
+    missed = []
+    for n, d in ((1, 1), (25, 2), (98, 5), (200, 40)):
+        X = _points((n, 1, d), dtype)[0]
+        k = KERNELS[kernel](d, 1.0, 1.0)
+        K = gf.KernelMatrix(k, X, **ENGINES[engine].options)
+        compared = Comparison(K, dense(k, X, X), TOLERANCE[dtype])
+        compared.entries()
+        missed += [f"{n} x {d}, {what}" for what in compared.missed]
+        assert np.array_equal(K.to_dense(), K.to_dense().T)
+    _report(missed)
+
+
 @pytest.mark.parametrize(("kernel", "engine", "dtype"), [c for c in COMBINATIONS if c.values[1] != "sparse"])
 def test_layouts(kernel, engine, dtype):
     missed = []

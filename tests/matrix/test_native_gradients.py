@@ -95,6 +95,22 @@ def test_against_the_oracle(family, dtype, per_feature, shape):
     _compare(K.row_gradients(slice(None), weights), expected, TOLERANCE[dtype])
 
 
+@every_family
+@every_dtype
+@every_scale
+@pytest.mark.parametrize(("n", "d"), [(0, 2), (1, 1), (23, 3), (95, 5), (96, 40), (97, 6), (230, 11)], ids=str)
+def test_points_with_themselves(family, dtype, per_feature, n, d):
+    """Half of the entries stand for all of them, whatever the symmetry of the weights."""
+    kernel = _kernel(family, d, per_feature)
+    X, left, right = _draw(dtype, (n, d), (n, 3), (n, 3))
+    X[: n // 4] = X[n - n // 4 :]
+    found = gf.KernelMatrix(kernel, X, engine="native").gradients(left, right, wanted=("parameters",))
+    value, size = _oracle(kernel, X, X, left @ right.T)[1]
+    assert found.C is None
+    gap = np.linalg.norm(found.parameters["length_scale"].numpy() - value)
+    assert gap <= TOLERANCE[dtype] * np.linalg.norm(size)
+
+
 @every_dtype
 @every_scale
 @pytest.mark.parametrize("t", [0, 1, 21])

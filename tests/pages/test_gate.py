@@ -4,13 +4,12 @@ import asyncio
 import http.client
 import json
 from contextlib import contextmanager, suppress
-from socket import create_connection
 
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
-from websockets.sync.client import connect
 
 from gyrfalcon.pages import Document, Gate, Message, RequestError, Server, Settings, assemble, server, wire
+from reference.sockets import dial
 
 
 class Echo:
@@ -59,16 +58,11 @@ def request(served, headers, method="GET", path="/"):
     return answer, body
 
 
-@contextmanager
 def socket(served, host=None, origin=None):
     """A websocket to the server whose handshake shows the given names."""
     host = host or served.gate.address
     extra = {} if origin == "" else {"origin": origin or f"http://{host}"}
-    with (
-        create_connection(("127.0.0.1", served.gate.port)) as sock,
-        connect(f"ws://{host}/socket", sock=sock, max_size=None, **extra) as opened,
-    ):
-        yield opened
+    return dial(f"ws://{host}/socket", port=served.gate.port, **extra)
 
 
 @contextmanager

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import numpy as np
 from PIL import Image
-from websockets.sync.client import connect
+
+from reference.sockets import dial
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 FLAGS = [
@@ -52,7 +53,7 @@ def chromium(folder, *flags):
             request = urllib.request.Request(f"http://127.0.0.1:{port}/json/new?about:blank", method="PUT")
             with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=PATIENCE) as answer:
                 address = json.load(answer)["webSocketDebuggerUrl"]
-            with connect(address, max_size=None, proxy=None) as socket:
+            with dial(address) as socket:
                 yield Tab(socket)
 
         yield tab

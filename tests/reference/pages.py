@@ -14,6 +14,7 @@ from torch.nn import functional
 
 from gyrfalcon.fields.page import Studio
 from gyrfalcon.fields.stage import Stage
+from gyrfalcon.fields.views import UnwantedError
 from gyrfalcon.vision import InstanceSegmenter
 
 
@@ -166,7 +167,7 @@ class BallField:
     tints = ((1.0, 1.0, 1.0), (0.4, 1.0, 0.4), (0.5, 0.6, 1.0))
 
     def __init__(self, gate=""):
-        self.gate = gate
+        self.gate, self.unwanted = gate, []
 
     def stage(self):
         pose = np.eye(4)
@@ -174,8 +175,11 @@ class BallField:
         pose[1, 3] = -4
         return Stage(pose.tolist(), [0.0, 0.0, 0.0], [0.0, 0.0, 1.0], (120, 160), (0.0, 2.0), len(self.tints))
 
-    def render(self, pose, shape, *, time=None, appearance=None):
+    def render(self, pose, shape, *, time=None, appearance=None, wanted=None):
         while self.gate and shape[1] > 100 and not os.path.exists(self.gate):
+            if wanted is not None and not wanted():
+                self.unwanted.append(time)
+                raise UnwantedError
             sleep(0.01)
         height, width = shape
         rows, columns = np.mgrid[:height, :width]

@@ -133,7 +133,8 @@ def test_sparse_points(solver):
     thin = LeastSquares(KernelMatrix(kernel, sparse.csr_array(X), sparse.csr_array(C)), torch.from_numpy(Y), 1e-4)
     K = oracle.dense(kernel, X, C)
     a, b = (K @ SOLVERS[solver](p).coefficients.numpy() for p in (dense, thin))
-    np.testing.assert_allclose(a, b, rtol=1e-7)
+    # The objective is exact to 1e-13 of itself, and so predictions to the root of it; preconditioners may differ.
+    assert np.linalg.norm(a - b) <= 1e-6 * np.linalg.norm(b)
 
 
 @pytest.mark.parametrize("solver", SOLVERS)

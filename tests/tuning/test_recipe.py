@@ -8,7 +8,7 @@ import gyrfalcon as gf
 from gyrfalcon import kernels as gk
 from gyrfalcon.solvers import LeastSquares
 from gyrfalcon.tuning import Folds
-from gyrfalcon.tuning.full import held_out_errors
+from gyrfalcon.tuning.full import HeldOut
 from gyrfalcon.tuning.optimizers import Point
 from gyrfalcon.tuning.parameters import Parameters
 from gyrfalcon.tuning.recipe import STEPS
@@ -51,8 +51,8 @@ def test_held_out_errors_are_those_of_plain_ridge_regression(labels, weighted):
             alpha = np.linalg.solve(K[np.ix_(kept, kept)] + np.diag(noise), y[kept])
             expected[place] += (w[out] * (y[out] - K[np.ix_(out, kept)] @ alpha) ** 2).sum()
         weight += w[out].sum()
-    found = held_out_errors(problem_of(kernel, X, y, weights=w if weighted else None), penalties, Folds(parts, held))
-    np.testing.assert_allclose(found, expected / weight, rtol=1e-10)
+    found = HeldOut(problem_of(kernel, X, y, weights=w if weighted else None), Folds(parts, held))
+    np.testing.assert_allclose([found.error(penalty) for penalty in penalties], expected / weight, rtol=1e-10)
 
 
 def test_shrinkage_is_a_price_for_moves_with_the_right_gradient():

@@ -14,7 +14,7 @@ from rich.console import Console
 
 import gyrfalcon as gf
 
-from .options import MODEL_ENDINGS, REPORT_ENDINGS, Data, Delimiter, Drop, Json, Seed, TestFraction
+from .options import MODEL_ENDINGS, REPORT_ENDINGS, CheckpointFolder, Data, Delimiter, Drop, Json, Seed, TestFraction
 from .session import check_output, listing, tell
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ def command(
     ] = False,
     test_fraction: TestFraction = 0.2,
     seed: Seed = 0,
+    checkpoint: CheckpointFolder = None,
     report: Annotated[
         Path | None, typer.Option("--report", help="Write a report of the test runs here (.html).")
     ] = None,
@@ -88,7 +89,7 @@ def command(
     model = gf.dynamics.Koopman(str(method), n_centers=centers, rank=rank, lag=lag, random_state=seed)
     if tuned:
         model = gf.dynamics.tune(model, states[train], **known).model
-    model.fit(states[train], **known).save(out)
+    model.fit(states[train], checkpoint=checkpoint, **known).save(out)
     facts: dict[str, Any] = {"command": "dynamics", "data": data, "out": out, "variables": names}
     facts |= {"runs": len(set(labels.tolist())), "pairs": model.n_pairs_, "kernel": repr(model.kernel_)}
     facts |= {"penalty": model.penalty_, "rank": model.rank_, "eigenvalues": _described(model, dt), "report": report}

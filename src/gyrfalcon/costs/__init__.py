@@ -11,6 +11,7 @@ from .table import (
     flop,
     iterations,
     leaf,
+    sparse_features,
     whitened_gram,
 )
 
@@ -25,5 +26,6 @@ __all__ = [
     "flop",
     "iterations",
     "leaf",
+    "sparse_features",
     "whitened_gram",
 ]

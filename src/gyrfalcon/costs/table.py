@@ -14,9 +14,14 @@ ENTRY_NS = {torch.float32: 0.22, torch.float64: 0.6}
 FEATURE_NS = {torch.float32: 0.0135, torch.float64: 0.03}
 OUTPUT_NS = 0.15
 
+# Nanoseconds that an entry of sparse points takes beyond one of dense points without features, and for each feature
+# that both points have.
+SPARSE_ENTRY_NS = 1.9
+MATCH_NS = 0.6
+
 # Nanoseconds to read one entry of a K that is kept in memory, for each further output, and to write it there first.
 CACHED_ENTRY_NS = {torch.float32: 0.55, torch.float64: 0.9}
-CACHED_OUTPUT_NS = {torch.float32: 0.45, torch.float64: 0.55}
+CACHED_OUTPUT_NS = {torch.float32: 0.15, torch.float64: 0.2}
 FILLED_ENTRY_NS = 12.0
 
 STORED_ENTRY_NS = 2.0  # to write an entry of a small block that is used at once
@@ -33,6 +38,11 @@ ITERATION_SHARE = {8: 0.25, 3: 0.45}  # of Falkon's iterations that are left, by
 def entry(features: float, dtype: torch.dtype, outputs: int = 1) -> float:
     """Nanoseconds to evaluate one entry of K and use it for all outputs."""
     return ENTRY_NS[dtype] + FEATURE_NS[dtype] * features + OUTPUT_NS * (outputs - 1)
+
+
+def sparse_features(matches: float, dtype: torch.dtype) -> float:
+    """How many features dense points have whose entries cost as much as those of sparse ones with so many in common."""
+    return (SPARSE_ENTRY_NS + MATCH_NS * matches) / FEATURE_NS[dtype]
 
 
 def cached_entry(dtype: torch.dtype, outputs: int = 1) -> float:

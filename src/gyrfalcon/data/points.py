@@ -14,6 +14,8 @@ from gyrfalcon.arrays import Array, as_matrix, device_of, in_double, to_tensor, 
 from .dask_source import DaskSource, is_dask
 from .source import Source
 
+_COUNTED_ROWS = 1000  # by which features in common are estimated
+
 
 def as_points(value: Any, name: str) -> Any:
     """A finite float32 or float64 matrix: an array, a tensor, CSR or a Source; see `arrays.as_matrix`.
@@ -142,3 +144,16 @@ def variances(points: Points) -> Array:
     """The variance of each feature of dense points in memory, in float64."""
     found: Array = to_tensor(points.values).detach().double().var(0, correction=0).cpu().numpy()
     return np.asarray(found)
+
+
+def common_features(points: Points, others: Points) -> float:
+    """How many features a row of some sparse points and one of others both have, on average over some of the rows."""
+    if not others.sparse:
+        return points.features
+    some = points.values[:: max(1, points.shape[0] // _COUNTED_ROWS)]
+    known, counts = np.unique(others.values.indices, return_counts=True)
+    if len(known) == 0 or some.nnz == 0:
+        return 0.0
+    places = np.searchsorted(known, some.indices).clip(max=len(known) - 1)
+    both = np.where(known[places] == some.indices, counts[places], 0)
+    return float(both.sum() / (some.shape[0] * others.shape[0]))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import lapack, solve_triangular
+from scipy.linalg import blas, lapack, solve_triangular
 
 from gyrfalcon.arrays import AnyPoints, Array, as_kind
 from gyrfalcon.centers import distinct, merge
@@ -132,16 +132,15 @@ def _with_all_rows(
     root = np.sqrt(weights)[:, None]
     matrix = ridged(KernelMatrix(kernel, Points(X)), root, noise)
     cholesky_with_jitter(matrix, 0.0)
-    inverse = lapack.dpotri(matrix, lower=0, overwrite_c=1)[0]
-    A = np.triu(inverse)
-    A += np.triu(inverse, 1).T
-    A *= root
-    A *= root.T
+    inverse = lapack.dpotri(matrix, lower=0, overwrite_c=1)[0]  # its upper half
+    product = root * blas.dsymm(1.0, inverse, np.concatenate([root * Y, root], 1))
+    AY, ones = product[:, :-1], product[:, -1]
+    diagonal = weights * inverse.diagonal()
     if intercept:
-        ones = A.sum(1)
-        A -= np.outer(ones / ones.sum(), ones)
+        share = ones / ones.sum()
+        AY, diagonal = AY - np.outer(share, ones @ Y), diagonal - share * ones
     unit = noise / weights
-    return Y - unit[:, None] * (A @ Y), np.clip(unit * A.diagonal(), 0.0, 1.0)
+    return Y - unit[:, None] * AY, np.clip(unit * diagonal, 0.0, 1.0)
 
 
 def _with_centers(

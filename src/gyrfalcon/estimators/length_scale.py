@@ -18,6 +18,7 @@ from gyrfalcon.data import Source
 from gyrfalcon.kernels import Function, Gaussian, Kernel, Matern, ProductLaplacian, from_name
 from gyrfalcon.kernels.dot import DotKernel
 from gyrfalcon.kernels.names import NAMES
+from gyrfalcon.tuning import Recipe
 from gyrfalcon.tuning.automatic import share_unit
 
 from .warping import Warp, rank_warp
@@ -27,8 +28,11 @@ Array = np.ndarray[Any, Any]
 SAMPLED = 100_000  # rows of a source that spreads are taken of
 ALL_PAIRS = 400  # rows up to which the median is that of all distances
 PAIRS_FROM = 200  # of more rows, so many whose distances it is taken of
+WIDE = 5  # times the rows that are screened: with so many features, sums of absolute differences cost too much
+MANY = 500  # features from which distances come from inner products
 _CHUNK = 1 << 20  # entries looked at together
 _TINY, _HUGE = 1e-300, 1e300
+NO_DISTANCE = 1e-14  # of the largest squared norm: what rounding leaves of the squared distance of equal points
 
 
 def resolve_kernels(
@@ -56,19 +60,19 @@ def resolve_kernels(
     smooth = Gaussian(scale), Matern(scale, nu=1.5)
     if isinstance(X, sparse.csr_array):
         return smooth
-    if automatic:
+    wide = X.shape[1] > WIDE * min(X.shape[0], Recipe().screening_rows)
+    metrics = ("euclidean",) if wide else ("euclidean", "absolute")
+    if automatic and not wide:
         scale = automatic_length_scale(X, weights, random, metric="absolute")
     warp = rank_warp(X, weights) if automatic and not share_unit(X) else None
-    return (*smooth, ProductLaplacian(scale), *(() if warp is None else _warped(warp, random)))
+    kernels = smooth if wide else (*smooth, ProductLaplacian(scale))
+    return kernels if warp is None else kernels + tuple(_warped(warp, random, metric) for metric in metrics)
 
 
-def _warped(warp: Warp, random: np.random.Generator) -> tuple[Kernel, ...]:
-    """Kernels of features that are mapped by rank, where some have heavy tails."""
-    scales = (
-        automatic_length_scale(warp.sample, warp.weights, random, metric=metric) for metric in ("euclidean", "absolute")
-    )
-    euclidean, absolute = scales
-    return warp(Matern(euclidean, nu=1.5)), warp(ProductLaplacian(absolute))
+def _warped(warp: Warp, random: np.random.Generator, metric: str) -> Kernel:
+    """A kernel of features that are mapped by rank, where some have heavy tails."""
+    scale = automatic_length_scale(warp.sample, warp.weights, random, metric=metric)
+    return warp(ProductLaplacian(scale) if metric == "absolute" else Matern(scale, nu=1.5))
 
 
 def _metric(kernel: type[Kernel]) -> str:
@@ -173,9 +177,18 @@ def _distances(X: Any, kept: Array, spread: Array | None, norm: float) -> Array:
     if isinstance(X, sparse.csr_array):
         sample = X[kept].astype(np.float64)
         norms = np.asarray(sample.multiply(sample).sum(1)).ravel()
-        squared = norms[:, None] + norms - 2 * (sample @ sample.T).toarray()
-        return np.sqrt(np.where(squared > 1e-14 * norms.max(initial=0), squared, 0.0))
+        return _from_products((sample @ sample.T).toarray(), norms)
     points = X[kept] if isinstance(X, np.ndarray) else X[torch.from_numpy(kept).to(X.device)]
     scaled = to_tensor(points).cpu().double() / torch.from_numpy(np.ones(X.shape[1]) if spread is None else spread)
+    if norm == 2.0 and X.shape[1] > MANY:
+        scaled -= scaled.mean(0)
+        products = (scaled @ scaled.T).numpy()
+        return _from_products(products, products.diagonal())
     distances: Array = torch.cdist(scaled, scaled, p=norm, compute_mode="donot_use_mm_for_euclid_dist").numpy()
     return distances
+
+
+def _from_products(products: Array, norms: Array) -> Array:
+    squared = norms[:, None] + norms - 2 * products
+    found: Array = np.sqrt(np.where(squared > NO_DISTANCE * norms.max(initial=0), squared, 0.0))
+    return found

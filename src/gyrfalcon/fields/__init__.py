@@ -8,6 +8,7 @@ from .scenes import Scene, moving_spheres
 from .stage import Stage
 from .training import Record
 from .viewing import view
+from .views import UnwantedError
 from .warps import contract, normalized_device_rays, uncontract
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "Record",
     "Scene",
     "Stage",
+    "UnwantedError",
     "contract",
     "load",
     "moving_spheres",

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from gyrfalcon.matrix.plan import free_memory, readable
+
 from .decoders import DECODERS, Decoder
 from .engine import engine_for
 from .field import Field, Sampler
@@ -29,6 +31,7 @@ CHOICES = {
 }
 WEIGHTS = ("variation", "time_smoothness", "transients", "distortion")
 FINEST = 1 << 15  # nodes along an axis
+COPIES = 4  # of each number of the planes while they are trained: itself, its derivative and two means of Adam
 
 
 def check(model: KPlanes, rays: Rays) -> None:
@@ -90,6 +93,17 @@ def _check_times(model: KPlanes, rays: Rays) -> None:
         raise ValueError("appearance=None: the rays have image_ids: set appearance, such as 32, or leave them out")
 
 
+def _check_size(model: KPlanes, layout: Layout, device: torch.device) -> None:
+    """Refuse planes that would not fit into memory with what training adds to them."""
+    size, free = COPIES * 4 * layout.parameters, free_memory(device)
+    if size > free:
+        raise ValueError(
+            f"resolutions={model.resolutions!r} with features={model.features!r} are {layout.parameters:,} numbers, "
+            f"for which training takes {readable(size)} where {readable(free)} are free: choose smaller "
+            "resolutions or fewer features"
+        )
+
+
 def layout_of(model: KPlanes) -> Layout:
     """The planes that the parameters ask for."""
     time = () if model.times is None else (int(model.times),)
@@ -108,6 +122,7 @@ def new_field(model: KPlanes, rays: Rays, generator: torch.Generator) -> Field:
     """A field that knows nothing."""
     device = torch.device(model.device or "cpu")
     layout = layout_of(model)
+    _check_size(model, layout, device)
     decoder: Decoder = DECODERS[model.decoder](layout.width, model.appearance or 0)
     planes = layout.start(generator, torch.float32).to(device)
     numbers_of_decoder = decoder.start(generator, torch.float32).to(device)

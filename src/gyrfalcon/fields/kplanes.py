@@ -6,7 +6,7 @@ import copy
 import math
 import os
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Self
 
 import numpy as np
@@ -237,6 +237,7 @@ class KPlanes(Savable, BaseEstimator):  # type: ignore[misc]
         *,
         time: float | None = None,
         appearance: Any = None,
+        wanted: Callable[[], bool] | None = None,
     ) -> tuple[Array, Array, Array]:
         """Colors of shape (height, width, 3), and depths and opacities of shape (height, width), as a camera sees them.
 
@@ -251,6 +252,8 @@ class KPlanes(Savable, BaseEstimator):  # type: ignore[misc]
         appearance : int or array, optional
             The picture whose appearance to take, by its number, or an appearance vector. By default the adapted one if
             there is one, and else the mean.
+        wanted : callable, optional
+            Asked again and again while the picture is made. Where it returns False, UnwantedError ends the work.
         """
         check_is_fitted(self)
         matrix = check_poses([np.asarray(pose, dtype=np.float64)], "pose")[0]
@@ -258,7 +261,8 @@ class KPlanes(Savable, BaseEstimator):  # type: ignore[misc]
         if min(size) < 1:
             raise ValueError(f"shape={shape!r} must be a positive height and width")
         intrinsics = self._cameras.intrinsics_for(size)
-        return picture(self._field, matrix, intrinsics, size, self._time(time), self._appearance(appearance))
+        code = self._appearance(appearance)
+        return picture(self._field, matrix, intrinsics, size, self._time(time), code, wanted)
 
     def stage(self) -> Stage:
         """Where the training pictures stood and what can be chosen, for a viewer."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -14,6 +16,22 @@ from .field import Field
 RAYS_AT_ONCE = 1 << 13
 
 
+class UnwantedError(RuntimeError):
+    """A picture that nobody wants any more.
+
+    Examples
+    --------
+    >>> from gyrfalcon import fields
+    >>> scene = fields.moving_spheres(views=8, size=16, moving=False)
+    >>> rays = fields.Rays.from_poses(scene.images, scene.poses, scene.focal)
+    >>> model = fields.KPlanes((8,), random_state=0).fit(rays, steps=1)
+    >>> model.render(scene.poses[0], wanted=lambda: False)
+    Traceback (most recent call last):
+    ...
+    gyrfalcon.fields.views.UnwantedError: a picture of 16 × 16 pixels is not wanted any more
+    """
+
+
 def picture(
     field: Field,
     pose: Tensor,
@@ -21,12 +39,18 @@ def picture(
     shape: tuple[int, int],
     time: float | None,
     code: Tensor | None,
+    wanted: Callable[[], bool] | None = None,
 ) -> tuple[Array, Array, Array]:
-    """Color, depth and opacity of each pixel; depth is the mean distance along the ray of what is seen."""
+    """Color, depth and opacity of each pixel; depth is the mean distance along the ray of what is seen.
+
+    `wanted` is asked before each part of the picture; where it says no, UnwantedError ends the work.
+    """
     height, width = shape
     device, kind = field.planes.device, field.planes.dtype
     colors, depths, opacities = [], [], []
     for start in range(0, height * width, RAYS_AT_ONCE):
+        if wanted is not None and not wanted():
+            raise UnwantedError(f"a picture of {width} × {height} pixels is not wanted any more")
         index = torch.arange(start, min(height * width, start + RAYS_AT_ONCE))
         pixels = torch.stack([index // width, index % width], 1).double()
         directions = directions_through(pixels, intrinsics, pose[:3, :3]).to(device, kind)

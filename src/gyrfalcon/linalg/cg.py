@@ -12,6 +12,7 @@ Array = np.ndarray[Any, Any]
 
 
 ROUNDING = 1e-12  # relative rise of a value that counts as one
+VALUE_NOISE = 8 * np.finfo(float).eps  # of the value at zero: what rounding adds to a value
 WINDOW = 3  # iterations over which falls of the value are compared
 
 
@@ -162,7 +163,7 @@ def conjugate_gradients(
             s.done |= _can_fall(s.values, s.history, scale) <= tolerance * np.maximum(now, np.finfo(float).eps * zero)
         elif s.iteration >= 2 * WINDOW:
             least = np.maximum(now, np.finfo(float).eps * zero)
-            s.calm = np.where(_still_to_fall(s.values) <= tolerance * least, s.calm + 1, 0)
+            s.calm = np.where(_still_to_fall(s.values, VALUE_NOISE * zero) <= tolerance * least, s.calm + 1, 0)
             s.done |= s.calm >= WINDOW
         s.done &= ~s.rounded
         s.active &= ~s.done & ~s.rounded
@@ -227,10 +228,13 @@ def _can_fall(values: list[Array], residuals: list[Array], scale: Array) -> Arra
     return np.asarray(2 * np.maximum(1.0, falls.max(axis=0)) * squares[-1])
 
 
-def _still_to_fall(values: list[Array]) -> Array:
-    """How much lower each value will get, if the falls go on as the last two did, by the same factor each time."""
+def _still_to_fall(values: list[Array], noise: Array) -> Array:
+    """How much lower each value will get, if the falls go on as the last two did, by the same factor each time.
+
+    A fall that is no larger than the noise of the values says that nothing is left.
+    """
     earlier, later = (values[-1 - (k + 1) * WINDOW] - values[-1 - k * WINDOW] for k in (1, 0))
     ratio = later / np.where(earlier > 0, earlier, 1.0)
     slowing = (earlier > 0) & (ratio < 1)
     remaining = np.where(slowing, later * ratio / np.where(slowing, 1 - ratio, 1.0), np.inf)
-    return np.where(later > 0, remaining, 0.0)
+    return np.where(later > noise, remaining, 0.0)

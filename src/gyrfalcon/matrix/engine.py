@@ -165,11 +165,15 @@ class Engine(ABC):
 
 
 def _product(A: Tensor, B: Tensor) -> Tensor:
-    """A B in float64 from short sums in the type of A and B."""
-    total = torch.zeros(len(A), B.shape[1], dtype=torch.float64, device=A.device)
+    """A B in float64 from short sums in the type of A and B.
+
+    It is made transposed: for few columns, libraries are up to four times faster if the narrow matrix is on the left.
+    """
+    narrow = B.T.contiguous()
+    total = torch.zeros(B.shape[1], len(A), dtype=torch.float64, device=A.device)
     for start in range(0, len(B), SHORT_SUM):
-        total += A[:, start : start + SHORT_SUM] @ B[start : start + SHORT_SUM]
-    return total
+        total += narrow[:, start : start + SHORT_SUM] @ A[:, start : start + SHORT_SUM].T
+    return total.T
 
 
 def _upper_gram(block: Tensor) -> Tensor:

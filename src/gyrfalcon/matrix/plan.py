@@ -55,16 +55,20 @@ def readable(size: float) -> str:
     return f"{size:.3g} TB"
 
 
-def default_budget(device: torch.device) -> int:
-    """A quarter of the memory that is free now."""
+def free_memory(device: torch.device) -> int:
+    """Bytes that are free now, or a guess where the system does not say."""
     if device.type == "cuda":
-        return torch.cuda.mem_get_info(device)[0] // 4
+        return torch.cuda.mem_get_info(device)[0]
     try:
         with open("/proc/meminfo", encoding="ascii") as file:
-            free = next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable"))
+            return next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable"))
     except (OSError, StopIteration):
-        free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2 if hasattr(os, "sysconf") else 4 << 30
-    return free // 4
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2 if hasattr(os, "sysconf") else 4 << 30
+
+
+def default_budget(device: torch.device) -> int:
+    """A quarter of the memory that is free now."""
+    return free_memory(device) // 4
 
 
 def worth_caching(

@@ -10,8 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gyrfalcon import costs
 from gyrfalcon.arrays import Array, as_numpy
-from gyrfalcon.data.points import Points, variances
+from gyrfalcon.data.points import Points, common_features, variances
 from gyrfalcon.kernels import Kernel, RadialKernel
 
 from .cached_engine import CachedEngine
@@ -191,8 +192,11 @@ class Relatives:
 
     @property
     def features(self) -> float:
-        """How many numbers a row of X stores, on average."""
-        return self._X.features
+        """How many features an entry of K costs: those of dense points, or of dense points that cost what sparse do."""
+        if not self.sparse:
+            return self._X.features
+        matches = common_features(self._X, self._C)
+        return costs.sparse_features(matches, self.dtype)
 
     @property
     def n_features(self) -> int:
@@ -203,12 +207,12 @@ class Relatives:
     def effective_features(self) -> float:
         """How many features matter to the kernel: (Σ v)² / Σ v², v the variances of the centers in length scales."""
         if self._C.sparse or not isinstance(self.kernel, RadialKernel):
-            return self.features
+            return self._X.features
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             v = variances(self._C) / as_numpy(self.kernel.length_scale, np.float64) ** 2
             v = v / v.max(initial=0.0)
             count = float(v.sum() ** 2 / np.square(v).sum())
-        return count if math.isfinite(count) else self.features
+        return count if math.isfinite(count) else self._X.features
 
     @property
     def double_bytes(self) -> int:

@@ -16,7 +16,6 @@ from torch import Tensor
 
 from gyrfalcon.arrays import Array, to_tensor
 from gyrfalcon.solvers import LeastSquares
-from gyrfalcon.threads import one_thread_each
 
 from .folds import Folds, Places
 from .objectives.base import Criterion, Evaluation, Gradient, Statistics, evaluation
@@ -97,7 +96,7 @@ def validation(problem: LeastSquares, folds: Folds, *, gradient: bool) -> Evalua
     for fold in rows.folds(folds):
         factor = fold.factor(problem.penalty)
         alpha = torch.cholesky_solve(rows.Y[fold.kept], factor)
-        residual = rows.Y[fold.out] - fold.across.T @ alpha
+        residual = rows.Y[fold.out] - fold.predicted(alpha)
         weighted = fold.weights * residual
         error += float((weighted * residual).sum())
         weight += float(fold.weights.sum())
@@ -121,25 +120,28 @@ def validation(problem: LeastSquares, folds: Folds, *, gradient: bool) -> Evalua
     return found._replace(gradient=Gradient(in_penalty * scale, pull.parameters, rows.still_centers(pull)))
 
 
-@one_thread_each
-def held_out_errors(problem: LeastSquares, penalties: Array, folds: Folds) -> Array:
-    """Mean squared errors of folds that are held out in turn, by penalty; entries of K are made once for all.
+class HeldOut:
+    """Mean squared errors of folds that are held out in turn, at any penalty; entries of K are made once for all.
 
     If one fold is held out and its rows are the last, entries among them are not made.
     """
-    first = int(np.argmax(folds.labels == folds.held[0]))
-    last_rows = len(folds.held) == 1 and bool((folds.labels[first:] == folds.held[0]).all())
-    rows = _Rows(problem, count=first if last_rows else None)
-    errors, weight = np.zeros(len(penalties)), 0.0
-    for fold in rows.folds(folds):
-        for place, penalty in enumerate(penalties):
-            alpha = torch.cholesky_solve(rows.Y[fold.kept], fold.factor(float(penalty)))
-            residual = rows.Y[fold.out] - fold.across.T @ alpha
-            errors[place] += float((fold.weights * residual.square()).sum())
-        weight += float(fold.weights.sum())
-    if weight == 0:
-        raise ValueError("weights: no row that has any is left on one side of the split")
-    return errors / (weight * rows.Y.shape[1])
+
+    def __init__(self, problem: LeastSquares, folds: Folds):
+        first = int(np.argmax(folds.labels == folds.held[0]))
+        last_rows = len(folds.held) == 1 and bool((folds.labels[first:] == folds.held[0]).all())
+        self._rows = _Rows(problem, count=first if last_rows else None)
+        self._folds = list(self._rows.folds(folds))
+        self._weight = sum(float(fold.weights.sum()) for fold in self._folds)
+        if self._weight == 0:
+            raise ValueError("weights: no row that has any is left on one side of the split")
+
+    def error(self, penalty: float) -> float:
+        Y = self._rows.Y
+        squares = 0.0
+        for fold in self._folds:
+            residual = Y[fold.out] - fold.predicted(torch.cholesky_solve(Y[fold.kept], fold.factor(penalty)))
+            squares += float((fold.weights * residual.square()).sum())
+        return squares / (self._weight * Y.shape[1])
 
 
 def coefficients(problem: LeastSquares) -> Tensor:
@@ -164,6 +166,11 @@ class _Fold(NamedTuple):
         S = self.among.clone()
         S.diagonal().add_(penalty * self.unit)
         return cholesky(S, 0.0)
+
+    def predicted(self, alpha: Tensor) -> Tensor:
+        """K(out, kept) α, in the order in which both factors are read along their rows."""
+        product: Tensor = alpha.T @ self.across
+        return product.T
 
 
 class _Rows:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -10,12 +11,13 @@ from gyrfalcon.arrays import Array
 from gyrfalcon.solvers import LeastSquares
 
 from .folds import Folds
-from .full import held_out_errors
+from .full import HeldOut
 from .rows import Data, noise_of
 from .stages import LEAST_NOISE
 from .tuner import Tuned
 
 FOLDS = 3  # where no rows are held out
+FAR = 1.2  # times the lowest error so far: more than another noise or a few more rows are expected to make good
 
 
 class Judged(NamedTuple):
@@ -38,13 +40,14 @@ class Judge:
     held : array of ints or None
         The rows that are predicted, or None for folds of those that are kept.
     factors : tuple of floats
-        The multiples of the noise that was found which are tried.
+        The multiples of the noise that was found which are tried besides it.
     memory_budget : int
     """
 
     def __init__(self, data: Data, kept: Array, held: Array | None, factors: tuple[float, ...], memory_budget: int):
         self.factors, self.memory_budget = factors, memory_budget
         self._problem: LeastSquares | None = None  # whose points others share
+        self._lowest = float("inf")
         self.honest = held is not None
         if held is None:
             folds = min(FOLDS, len(kept))
@@ -58,12 +61,30 @@ class Judge:
 
     def __call__(self, tuned: Tuned, step: int) -> Judged:
         noise = noise_of(tuned.problem)
-        noises = np.maximum(noise * np.array(self.factors), LEAST_NOISE)
         kernel = tuned.problem.K.kernel
         if self._problem is None:
             self._problem = self.data.problem(kernel, None, noise, self.memory_budget)
         problem = self._problem.at(kernel=kernel)
-        errors = held_out_errors(problem, noises / problem.total_weight, self.folds)
-        best = int(np.argmin(errors))
-        constant = float(np.mean(problem.value_at_zero)) or 1.0
-        return Judged(tuned, step, float(errors[best]) / constant, float(noises[best]))
+        held_out = HeldOut(problem, self.folds)
+        error, noise = self._best(lambda noise: held_out.error(noise / problem.total_weight), noise)
+        self._lowest = min(self._lowest, error)
+        return Judged(tuned, step, error / (float(np.mean(problem.value_at_zero)) or 1.0), noise)
+
+    def _best(self, error_at: Callable[[float], float], found: float) -> tuple[float, float]:
+        """The lowest error and its noise: larger ones are tried while errors fall or, if none falls, smaller ones."""
+        best = error_at(max(found, LEAST_NOISE)), max(found, LEAST_NOISE)
+        if best[0] > FAR * self._lowest:
+            return best
+        larger = sorted(factor for factor in self.factors if factor > 1)
+        smaller = sorted((factor for factor in self.factors if factor < 1), reverse=True)
+        for factors in (larger, smaller):
+            before = best
+            for factor in factors:
+                noise = max(factor * found, LEAST_NOISE)
+                error = error_at(noise)
+                if not error < best[0]:
+                    break
+                best = error, noise
+            if best < before:
+                break
+        return best

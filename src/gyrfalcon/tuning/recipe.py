@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +13,7 @@ from gyrfalcon.kernels import Kernel, Warped
 from gyrfalcon.solvers import LeastSquares
 from gyrfalcon.threads import one_thread_each
 
-from .judging import Judge, Judged
+from .judging import FAR, Judge, Judged
 from .objectives import KFold, Objective
 from .optimizers import FAILURES
 from .parameters import length_scales
@@ -22,6 +22,7 @@ from .rotation import narrowed, widened_as
 from .rows import Data, noise_of
 from .settings import Recipe
 from .stages import Run
+from .trace import Step
 from .tuner import Tuned
 from .warping import unwarped, warped_as
 
@@ -89,6 +90,22 @@ def _half(kernel: Kernel) -> Kernel:
     return replace(kernel, kernel=0.5 * kernel.kernel) if isinstance(kernel, Warped) else 0.5 * kernel
 
 
+class _Pace:
+    """A callback that ends a run which would not reach a value in its steps if each gained as much as the last."""
+
+    def __init__(self, inner: Callable[[Step], bool], steps: int, aim: float):
+        self.inner, self.left, self.aim = inner, steps, aim
+        self.last: float | None = None
+
+    def __call__(self, step: Step) -> bool:
+        ended = self.inner(step)
+        if self.last is not None:
+            self.left -= 1
+            ended = ended or step.value * (step.value / self.last) ** self.left > self.aim
+        self.last = step.value
+        return ended
+
+
 class _Search:
     """One search: its rows in the order in which they are used, and the kernels as they were screened."""
 
@@ -111,12 +128,13 @@ class _Search:
         first = few.problem(kernels[0], None, noise, memory_budget)
         self.problems = [first.at(kernel=kernel) for kernel in kernels]
         self.screened: list[Tuned] = []
+        self.values: list[float] = []
         for problem in self.problems:
-            self.screened.append(self._tune(problem, recipe.screening_steps))
+            self.screened.append(self._tune(problem, recipe.screening_steps, aim=self._worth_reaching(problem)))
+            self.values.append(min(self.screened[-1].trace.values))
             if run.late:  # what was tried so far has to do
                 break
         self.problems = self.problems[: len(self.screened)]
-        self.values = [min(tuned.trace.values) for tuned in self.screened]
 
     def result(self, *, exact: bool) -> tuple[Tuned, float]:
         families = self._families()
@@ -125,7 +143,7 @@ class _Search:
             return tuned, noise_of(tuned.problem)
         rows, recipe = len(self.order), self.recipe
         held = min(recipe.judging_rows, int(recipe.judging_share * rows))
-        factors = (1.0,) if self.run.fixed_penalty else recipe.noise_factors
+        factors = () if self.run.fixed_penalty else recipe.noise_factors
         if held >= recipe.least_judging_rows:
             kept = self.order[: min(recipe.fitted_rows, rows - held)]
             judge = Judge(self.data, kept, self.order[rows - held :], factors, self.memory_budget)
@@ -189,11 +207,23 @@ class _Search:
         """By how much an error is too low that is judged by rows which one length scale per feature was tuned on."""
         return 1 + self.recipe.optimism * step * self.problems[0].K.n_features / len(self.order)
 
+    def _worth_reaching(self, problem: LeastSquares) -> float:
+        """The value that keeps a kernel in the race: near the best of its kind, and one of the best kinds so far."""
+        kind = _kind(problem.K.kernel)
+        lowest: dict[Kind, float] = {}
+        for other, value in zip(self.problems, self.values, strict=False):
+            lowest[_kind(other.K.kernel)] = min(value, lowest.get(_kind(other.K.kernel), np.inf))
+        aim = FAR * lowest.pop(kind, np.inf)
+        ahead = sorted(lowest.values())[: self.recipe.finalists]
+        return min(aim, ahead[-1]) if len(ahead) == self.recipe.finalists else aim
+
     def _families(self) -> list[list[int]]:
-        """The places of kernels of one kind together, the best kinds."""
+        """The places of kernels of one kind together, but for those far behind the best of it; the best kinds."""
         families: dict[Kind, list[int]] = {}
         for place in np.argsort(self.values, kind="stable"):
-            families.setdefault(_kind(self.problems[place].K.kernel), []).append(int(place))
+            family = families.setdefault(_kind(self.problems[place].K.kernel), [])
+            if not family or self.values[place] <= FAR * self.values[family[0]]:
+                family.append(int(place))
         finalists = list(families.values())[: self.recipe.finalists]
         if len(self.values) > 1:
             tried = zip(self.screened, self.values, strict=True)
@@ -237,12 +267,14 @@ class _Search:
             pass
         return found
 
-    def _tune(self, problem: LeastSquares, steps: int, *, per_feature: bool = False) -> Tuned:
+    def _tune(self, problem: LeastSquares, steps: int, *, per_feature: bool = False, aim: float = np.inf) -> Tuned:
+        """Some steps, or fewer if at the rate of the last one the value would not come down to the `aim`."""
         price = self.recipe.shrinkage / problem.K.shape[0]
         steps = min(steps, self.run.settings.steps)
         plain = unwarped(problem)
         posed = plain if per_feature else narrowed(plain)
-        tuned = self.run(posed, steps, per_feature=per_feature, shrinkage=price)
+        run = self.run if np.isinf(aim) else replace(self.run, callback=_Pace(self.run.callback, steps, aim))
+        tuned = run(posed, steps, per_feature=per_feature, shrinkage=price)
         found = tuned.problem.K.kernel
         kernel = warped_as(problem, found if posed is plain else widened_as(plain, found))
         return replace(tuned, problem=problem.at(kernel=kernel, penalty=tuned.problem.penalty))

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-from scipy.linalg import qr
+from scipy.linalg import eigh
 
 from gyrfalcon.arrays import Array, as_numpy
 from gyrfalcon.kernels import Kernel, ProductLaplacian, RadialKernel
@@ -20,8 +20,8 @@ def narrowed(problem: LeastSquares) -> LeastSquares:
     """The same problem with one length scale, where there are more features than rows and the kernel allows for it.
 
     Features are divided by their length scales, of which the geometric mean is left to the kernel. A radial kernel sees
-    distances alone, and n points span n dimensions: with Xᵀ = QR, the rows of Rᵀ have the distances of the rows of X.
-    What is left to tune is a common factor. Every row must be a center.
+    distances alone, and n points span n dimensions: with XXᵀ = UΛUᵀ, the rows of UΛ^½ have the distances of the rows
+    of X. What is left to tune is a common factor. Every row must be a center.
     """
     K, kernel = problem.K, problem.K.kernel
     plain = K.dtype == torch.float64 and K.device.type == "cpu" and not K.sparse
@@ -34,7 +34,8 @@ def narrowed(problem: LeastSquares) -> LeastSquares:
     if not np.isfinite(np.vdot(X, X)):  # such points need the care that kernels take
         return problem
     if isinstance(kernel, RadialKernel):
-        X = np.ascontiguousarray(qr(X.T, mode="r", overwrite_a=True, check_finite=False)[0][: len(X)].T)
+        squares, U = eigh(X @ X.T, overwrite_a=True, check_finite=False)
+        X = U * np.sqrt(squares.clip(min=0))
     scaled = kernel.with_parameters({"length_scale": common})
     return replace(problem, K=KernelMatrix(scaled, X, memory_budget=K.memory_budget, cache=False))
 

@@ -1,18 +1,17 @@
 """What the viewer may ask, without a browser: pictures come from coarse to fine, and the newest view wins."""
 
-import functools
 import io
 from contextlib import contextmanager
 
 import numpy as np
 import pytest
 from PIL import Image
-from websockets.sync.client import connect
 
-from gyrfalcon.fields.page import ViewingProgram
+from gyrfalcon.fields.page import Studio, ViewingProgram
 from gyrfalcon.fields.page import program as programs
 from gyrfalcon.pages import Message, Server
 from reference.pages import BallField, ball_field
+from reference.sockets import dial_page
 
 POSE = np.array(BallField().stage().pose)
 
@@ -44,13 +43,11 @@ class Page:
 
 @contextmanager
 def page(make=ball_field, size=320):
-    with Server(ViewingProgram(make, size, process=False)).background() as server:
-        address = server.gate.address
-        with connect(f"ws://{address}/socket", origin=f"http://{address}", proxy=None, max_size=None) as socket:
-            opened = Page(socket)
-            opened._socket.send(Message("hello", {"token": server.gate.token}).encode())
-            assert opened.hear().fields["times"] == [0.0, 2.0]
-            yield opened
+    with Server(ViewingProgram(make, size, process=False)).background() as server, dial_page(server.gate) as socket:
+        opened = Page(socket)
+        opened._socket.send(Message("hello", {"token": server.gate.token}).encode())
+        assert opened.hear().fields["times"] == [0.0, 2.0]
+        yield opened
 
 
 def pixels(message):
@@ -79,12 +76,15 @@ def test_what_is_quick_is_not_made_coarse(monkeypatch):
 
 def test_the_newest_view_wins(monkeypatch, tmp_path):
     monkeypatch.setattr(programs, "SECONDS_OF_FIRST", 1e-9)
-    with page(functools.partial(ball_field, str(tmp_path / "gate"))) as opened:
-        first = opened.tell()
+    field = BallField(str(tmp_path / "gate"))
+    with page(lambda: Studio(field)) as opened:
+        first = opened.tell(time=0.25)
         assert [opened.hear().fields["shape"][1] for _ in range(3)] == [24, 48, 96]  # and the next one waits for a file
         second = opened.tell(time=1.5)
         coarse = opened.hear()
         assert coarse.fields["id"] == second == first + 1
+        assert [opened.hear().fields["shape"][1] for _ in range(2)] == [48, 96]  # the lane of fine pictures is free
+        assert field.unwanted == [0.25]
         (tmp_path / "gate").touch()
         last = coarse
         while not last.fields["last"]:

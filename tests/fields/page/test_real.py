@@ -4,11 +4,11 @@ import io
 
 import numpy as np
 from PIL import Image
-from websockets.sync.client import connect
 
 from gyrfalcon import fields
 from gyrfalcon.fields.page import serve_from
 from gyrfalcon.pages import Message
+from reference.sockets import dial_page
 
 
 def test_a_field_from_a_file_is_shown(tmp_path):
@@ -26,17 +26,18 @@ def test_a_field_from_a_file_is_shown(tmp_path):
     low, high = stage.times
     assert (low, high) == (scene.times.min(), scene.times.max())
     field.save(tmp_path / "scene.safetensors")
-    with serve_from(tmp_path / "scene.safetensors", size=48).background() as server:
-        address = server.gate.address
-        with connect(f"ws://{address}/socket", origin=f"http://{address}", proxy=None) as socket:
-            socket.send(Message("hello", {"token": server.gate.token}).encode())
-            assert Message.decode(socket.recv(timeout=60)).fields["appearances"] == 6
-            moment = low + 0.3 * (high - low)
-            wanted = {"id": 1, "pose": scene.poses[2].ravel().tolist(), "time": moment, "appearance": 3}
-            socket.send(Message("view", wanted).encode())
+    with (
+        serve_from(tmp_path / "scene.safetensors", size=48).background() as server,
+        dial_page(server.gate) as socket,
+    ):
+        socket.send(Message("hello", {"token": server.gate.token}).encode())
+        assert Message.decode(socket.recv(timeout=60)).fields["appearances"] == 6
+        moment = low + 0.3 * (high - low)
+        wanted = {"id": 1, "pose": scene.poses[2].ravel().tolist(), "time": moment, "appearance": 3}
+        socket.send(Message("view", wanted).encode())
+        said = Message.decode(socket.recv(timeout=60))
+        while not said.fields["last"]:
             said = Message.decode(socket.recv(timeout=60))
-            while not said.fields["last"]:
-                said = Message.decode(socket.recv(timeout=60))
     picture = np.asarray(Image.open(io.BytesIO(said.blobs[0]))) / 255
     rendered = field.render(scene.poses[2], (48, 48), time=moment, appearance=3)[0]
     assert np.abs(picture - rendered).mean() < 0.02

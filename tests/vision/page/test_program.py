@@ -10,12 +10,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from PIL import Image
-from websockets.sync.client import connect
 
 from gyrfalcon.pages import Message, Server, encode_mask, encode_picture
 from gyrfalcon.vision.page import Lesson, open_source
 from gyrfalcon.vision.page.program import TeachingProgram
 from reference.pages import ColorTeacher, scene
+from reference.sockets import dial_page
 
 
 class Recorder(ColorTeacher):
@@ -56,13 +56,14 @@ class Page:
 def page(tmp_path, source="camera"):
     teacher = Recorder()
     lesson = Lesson(teacher, open_source(source))
-    with Server(TeachingProgram(lambda: lesson, tmp_path / "model.json", process=False)).background() as server:
-        address = server.gate.address
-        with connect(f"ws://{address}/socket", origin=f"http://{address}", proxy=None, max_size=None) as socket:
-            opened = Page(socket, teacher)
-            opened.tell("hello", token=server.gate.token)
-            opened.hear("state")
-            yield opened
+    with (
+        Server(TeachingProgram(lambda: lesson, tmp_path / "model.json", process=False)).background() as server,
+        dial_page(server.gate) as socket,
+    ):
+        opened = Page(socket, teacher)
+        opened.tell("hello", token=server.gate.token)
+        opened.hear("state")
+        yield opened
 
 
 def png(picture):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -25,6 +26,7 @@ from gyrfalcon.pages import (
 )
 
 from ..stage import Stage
+from ..views import UnwantedError
 
 Array = np.ndarray[Any, Any]
 
@@ -40,7 +42,13 @@ class Viewable(Protocol):
     """A field that can be viewed, such as `KPlanes`."""
 
     def render(
-        self, pose: Any, shape: tuple[int, int], *, time: float | None = None, appearance: int | None = None
+        self,
+        pose: Any,
+        shape: tuple[int, int],
+        *,
+        time: float | None = None,
+        appearance: int | None = None,
+        wanted: Callable[[], bool] | None = None,
     ) -> tuple[Array, Array, Array]: ...
 
     def stage(self) -> Stage: ...
@@ -51,18 +59,34 @@ class Studio:
 
     def __init__(self, field: Viewable):
         self._field = field
+        self._newest = 0
 
     def stage(self) -> Stage:
         return self._field.stage()
 
     def take(
-        self, pose: list[float], shape: tuple[int, int], kind: str, moment: float | None, appearance: int | None
-    ) -> tuple[bytes, float]:
-        """A picture as a JPEG file, and the seconds that rendering it took."""
+        self,
+        turn: int,
+        pose: list[float],
+        shape: tuple[int, int],
+        kind: str,
+        moment: float | None,
+        appearance: int | None,
+    ) -> tuple[bytes, float] | None:
+        """A picture as a JPEG file, and the seconds that rendering it took; None if a later turn comes before its end.
+
+        Turns count views; those that come later are asked for on another lane.
+        """
         began = time.perf_counter()
+        self._newest = max(self._newest, turn)
         chosen: dict[str, Any] = {} if moment is None else {"time": moment}
         chosen |= {} if appearance is None else {"appearance": appearance}
-        seen = self._field.render(np.array(pose).reshape(4, 4), shape, **chosen)
+        try:
+            seen = self._field.render(
+                np.array(pose).reshape(4, 4), shape, wanted=lambda: turn >= self._newest, **chosen
+            )
+        except UnwantedError:
+            return None
         seconds = time.perf_counter() - began
         return encode_picture(_shown(seen, kind), QUALITY), seconds
 
@@ -145,13 +169,13 @@ class ViewingProgram:
 
     async def _render(self) -> None:
         """Render the newest view, from coarse to fine, until there is a newer one."""
-        while True:
+        for turn in itertools.count(1):
             view, peer = await self._views.take()
             sides = self._sides(view.moving)
             for place, side in enumerate(sides):
                 lane = "coarse" if place == 0 else "fine"
                 call = self.worker.call(
-                    lane, "take", view.pose, self._shape(side), view.kind, view.time, view.appearance
+                    lane, "take", turn, view.pose, self._shape(side), view.kind, view.time, view.appearance
                 )
                 try:
                     answer = await self._unless_newer(call, place > 0)
