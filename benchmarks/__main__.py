@@ -24,6 +24,7 @@ from . import (
     inverse_dynamics,
     koopman,
     machine,
+    many_rows,
     mapped_pair,
     memory,
     mnist,
@@ -85,6 +86,8 @@ def main() -> None:
             tabular.run(arguments.quick)
         case "defaults":
             defaults.run(arguments.quick)
+        case "many_rows":
+            many_rows.run(arguments.quick)
         case "budget":
             budget.run(arguments.quick)
         case "small":
@@ -185,6 +188,9 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("gpytorch", parents=[quick], help=f"a tuned model beside GPyTorch's SGPR and SVGP; {data}")
     commands.add_parser("tuning_step", help="memory and time of one step of tuning on half a million rows")
     commands.add_parser("tabular", parents=[quick], help="estimators as they come beside gradient boosting")
+    commands.add_parser(
+        "many_rows", parents=[quick], help="errors and CPU time of defaults on synthetic tables of many rows"
+    )
     commands.add_parser("budget", parents=[quick], help="wall time of fits that have a time budget, over that budget")
     commands.add_parser("small", parents=[quick], help="iris, wine, breast cancer, digits and diabetes as they come")
     steep = commands.add_parser("cliffs", parents=[quick], help="problems at which fits used to take far too long")

@@ -186,109 +186,109 @@ def _table(name: str) -> tuple[Array, Array] | None:
     return X[train], y[train].astype(int) if name in CLASSIFICATION else y[train].astype(np.float64)
 
 
-def _friedman(random: np.random.Generator) -> tuple[Array, Array]:
-    X = random.random((SYNTHETIC_ROWS, 10))
+def _friedman(random: np.random.Generator, rows: int = SYNTHETIC_ROWS) -> tuple[Array, Array]:
+    X = random.random((rows, 10))
     signal = 10 * np.sin(np.pi * X[:, 0] * X[:, 1]) + 20 * (X[:, 2] - 0.5) ** 2 + 10 * X[:, 3] + 5 * X[:, 4]
-    return X, signal + random.normal(size=SYNTHETIC_ROWS)
+    return X, signal + random.normal(size=rows)
 
 
-def _few_of_many(random: np.random.Generator) -> tuple[Array, Array]:
-    X = random.normal(size=(SYNTHETIC_ROWS, 30))
+def _few_of_many(random: np.random.Generator, rows: int = SYNTHETIC_ROWS) -> tuple[Array, Array]:
+    X = random.normal(size=(rows, 30))
     signal = np.sin(2 * X[:, 0]) * X[:, 1] + np.abs(X[:, 2]) + X[:, 3] * X[:, 4]
-    return X, signal + 0.3 * random.normal(size=SYNTHETIC_ROWS)
+    return X, signal + 0.3 * random.normal(size=rows)
 
 
-def _steps(random: np.random.Generator) -> tuple[Array, Array]:
-    X = np.round(random.gamma(2, 2, size=(SYNTHETIC_ROWS, 12)), 1)
+def _steps(random: np.random.Generator, rows: int = SYNTHETIC_ROWS) -> tuple[Array, Array]:
+    X = np.round(random.gamma(2, 2, size=(rows, 12)), 1)
     signal = 2.0 * (X[:, 0] > 3) + (X[:, 1] > X[:, 2]) + 0.3 * X[:, 3] * (X[:, 4] > 4)
-    return X, signal + 0.3 * random.normal(size=SYNTHETIC_ROWS)
+    return X, signal + 0.3 * random.normal(size=rows)
 
 
-def _smooth(random: np.random.Generator) -> tuple[Array, Array]:
-    X = random.random((SYNTHETIC_ROWS, 8))
+def _smooth(random: np.random.Generator, rows: int = SYNTHETIC_ROWS) -> tuple[Array, Array]:
+    X = random.random((rows, 8))
     directions, phases = 2 * random.normal(size=(8, 20)), 6 * random.random(20)
-    return X, np.sin(X @ directions + phases) @ random.normal(size=20) + 0.05 * random.normal(size=SYNTHETIC_ROWS)
+    return X, np.sin(X @ directions + phases) @ random.normal(size=20) + 0.05 * random.normal(size=rows)
 
 
-def _noise(random: np.random.Generator) -> tuple[Array, Array]:
-    return random.normal(size=(SYNTHETIC_ROWS, 8)), random.normal(size=SYNTHETIC_ROWS)
+def _noise(random: np.random.Generator, rows: int = SYNTHETIC_ROWS) -> tuple[Array, Array]:
+    return random.normal(size=(rows, 8)), random.normal(size=rows)
 
 
-def _lognormal(random: np.random.Generator) -> tuple[Array, Array]:
-    logarithms = random.normal(size=(SYNTHETIC_ROWS, 8))
+def _lognormal(random: np.random.Generator, rows: int = SYNTHETIC_ROWS) -> tuple[Array, Array]:
+    logarithms = random.normal(size=(rows, 8))
     signal = logarithms[:, 0] * logarithms[:, 1] + np.sin(2 * logarithms[:, 2]) + (logarithms[:, 3] > 0)
-    return np.exp(3 * logarithms), signal + 0.2 * random.normal(size=SYNTHETIC_ROWS)
+    return np.exp(3 * logarithms), signal + 0.2 * random.normal(size=rows)
 
 
-def _rarely_huge(random: np.random.Generator) -> tuple[Array, Array]:
-    X = random.normal(size=(SYNTHETIC_ROWS, 10))
-    present = random.random((SYNTHETIC_ROWS, 4)) < 0.03
-    X[:, :4] = np.where(present, np.exp(3 * random.normal(size=(SYNTHETIC_ROWS, 4)) + 5), 0.0)
+def _rarely_huge(random: np.random.Generator, rows: int = SYNTHETIC_ROWS) -> tuple[Array, Array]:
+    X = random.normal(size=(rows, 10))
+    present = random.random((rows, 4)) < 0.03
+    X[:, :4] = np.where(present, np.exp(3 * random.normal(size=(rows, 4)) + 5), 0.0)
     signal = 2.0 * present[:, 0] + 2 * present[:, 1] * X[:, 5] + np.sin(2 * X[:, 4]) + X[:, 6] * X[:, 7]
-    return X, signal + 0.2 * random.normal(size=SYNTHETIC_ROWS)
+    return X, signal + 0.2 * random.normal(size=rows)
 
 
-def _counts(random: np.random.Generator) -> tuple[Array, Array]:
-    X = random.poisson(np.exp(1.5 * random.normal(size=(SYNTHETIC_ROWS, 10)))).astype(float)
+def _counts(random: np.random.Generator, rows: int = SYNTHETIC_ROWS) -> tuple[Array, Array]:
+    X = random.poisson(np.exp(1.5 * random.normal(size=(rows, 10)))).astype(float)
     signal = np.log1p(X[:, 0]) + (X[:, 1] == 0) * np.log1p(X[:, 2]) + np.minimum(X[:, 3], 3)
-    return X, signal + 0.2 * random.normal(size=SYNTHETIC_ROWS)
+    return X, signal + 0.2 * random.normal(size=rows)
 
 
-def _raw_tails(random: np.random.Generator) -> tuple[Array, Array]:
-    X = np.exp(random.normal(size=(SYNTHETIC_ROWS, 8)))
-    return X, (np.sqrt(X[:, 0]) * X[:, 1] + X[:, 2]) * (1 + 0.05 * random.normal(size=SYNTHETIC_ROWS))
+def _raw_tails(random: np.random.Generator, rows: int = SYNTHETIC_ROWS) -> tuple[Array, Array]:
+    X = np.exp(random.normal(size=(rows, 8)))
+    return X, (np.sqrt(X[:, 0]) * X[:, 1] + X[:, 2]) * (1 + 0.05 * random.normal(size=rows))
 
 
-def _halved(make: Callable[[np.random.Generator], tuple[Array, Array]]) -> Callable[..., tuple[Array, Array]]:
-    def classes(random: np.random.Generator) -> tuple[Array, Array]:
-        X, y = make(random)
+def _halved(make: Callable[..., tuple[Array, Array]]) -> Callable[..., tuple[Array, Array]]:
+    def classes(random: np.random.Generator, rows: int = SYNTHETIC_ROWS) -> tuple[Array, Array]:
+        X, y = make(random, rows)
         return X, (y > np.median(y)).astype(int)
 
     return classes
 
 
-def _mixture(random: np.random.Generator) -> tuple[Array, Array]:
+def _mixture(random: np.random.Generator, rows: int = SYNTHETIC_ROWS) -> tuple[Array, Array]:
     """Two classes of six normal clouds each."""
-    labels, cloud = random.integers(2, size=SYNTHETIC_ROWS), random.integers(6, size=SYNTHETIC_ROWS)
+    labels, cloud = random.integers(2, size=rows), random.integers(6, size=rows)
     middles = 1.3 * random.normal(size=(2, 6, 12))
-    return middles[labels, cloud] + random.normal(size=(SYNTHETIC_ROWS, 12)), labels
+    return middles[labels, cloud] + random.normal(size=(rows, 12)), labels
 
 
-def _words(random: np.random.Generator) -> tuple[Array, Array]:
+def _words(random: np.random.Generator, rows: int = SYNTHETIC_ROWS) -> tuple[Array, Array]:
     """Frequencies of words, most of them zero, in two kinds of text."""
-    labels = (random.random(SYNTHETIC_ROWS) < 0.4).astype(int)
+    labels = (random.random(rows) < 0.4).astype(int)
     rates = np.exp(random.normal(size=40) - 2.5)[None] * np.exp(0.8 * random.normal(size=(2, 40)))[labels]
-    length = np.exp(4 + 0.8 * random.normal(size=(SYNTHETIC_ROWS, 1)))
+    length = np.exp(4 + 0.8 * random.normal(size=(rows, 1)))
     return 100 * random.poisson(rates * length / 50) / length, labels
 
 
-def _categories(random: np.random.Generator) -> tuple[Array, Array]:
+def _categories(random: np.random.Generator, rows: int = SYNTHETIC_ROWS) -> tuple[Array, Array]:
     """Four categories as columns of zeros and ones, beside six numbers; one class is rarer."""
-    codes, numbers = random.integers(8, size=(SYNTHETIC_ROWS, 4)), random.normal(size=(SYNTHETIC_ROWS, 6))
+    codes, numbers = random.integers(8, size=(rows, 4)), random.normal(size=(rows, 6))
     effects = random.normal(size=(4, 8))
     score = sum(effects[j, codes[:, j]] for j in range(4)) + (codes[:, 0] > 4) * numbers[:, 0] + np.abs(numbers[:, 1])
-    X = np.concatenate([np.eye(8)[codes].reshape(SYNTHETIC_ROWS, -1), numbers], 1)
-    return X, (score + 0.7 * random.normal(size=SYNTHETIC_ROWS) > np.quantile(score, 0.8)).astype(int)
+    X = np.concatenate([np.eye(8)[codes].reshape(rows, -1), numbers], 1)
+    return X, (score + 0.7 * random.normal(size=rows) > np.quantile(score, 0.8)).astype(int)
 
 
-def _rules(random: np.random.Generator) -> tuple[Array, Array]:
+def _rules(random: np.random.Generator, rows: int = SYNTHETIC_ROWS) -> tuple[Array, Array]:
     """The votes of ten rules of two thresholds each, and one label of twenty is wrong."""
-    X = np.round(random.gamma(2, 2, size=(SYNTHETIC_ROWS, 15)), 1)
-    votes = np.zeros(SYNTHETIC_ROWS)
+    X = np.round(random.gamma(2, 2, size=(rows, 15)), 1)
+    votes = np.zeros(rows)
     for _ in range(10):
         first, second = random.choice(15, 2, replace=False)
         votes += random.normal() * (X[:, first] > random.gamma(2, 2)) * (X[:, second] > random.gamma(2, 2))
-    wrong = random.random(SYNTHETIC_ROWS) < 0.05
+    wrong = random.random(rows) < 0.05
     return X, ((votes > np.median(votes)) ^ wrong).astype(int)
 
 
-def _rare(random: np.random.Generator) -> tuple[Array, Array]:
+def _rare(random: np.random.Generator, rows: int = SYNTHETIC_ROWS) -> tuple[Array, Array]:
     """One row of twenty in the class that is looked for."""
-    X, y = _few_of_many(random)
+    X, y = _few_of_many(random, rows)
     return X, (y > np.quantile(y, 0.95)).astype(int)
 
 
-SYNTHETIC: dict[str, Callable[[np.random.Generator], tuple[Array, Array]]] = {
+SYNTHETIC: dict[str, Callable[..., tuple[Array, Array]]] = {
     "friedman": _friedman,
     "few of many features": _few_of_many,
     "steps": _steps,

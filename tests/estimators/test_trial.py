@@ -102,3 +102,18 @@ def test_noise_ends_a_trial_at_once():
     )
     assert len(found.stage.candidates) == 1
     assert found.partition is None
+
+
+def test_a_price_that_is_high_enough_buys_nothing(monkeypatch):
+    monkeypatch.setattr("gyrfalcon.estimators.trial.PRICE_EXPONENT", 100.0)
+    monkeypatch.setattr("gyrfalcon.estimators.trial.OTHER_SECONDS", 0.0)
+    found = tried(400.0, 0.003)
+    assert found.stage.chosen == 0
+    assert len(found.stage.candidates) <= 3  # neither more centers nor larger leaves than those that did not pay
+
+
+def test_many_rows_have_a_higher_price(monkeypatch):
+    reason = tried(4.0, 0.5).stage.reason
+    monkeypatch.setattr("gyrfalcon.estimators.trial.MANY_ROWS", 1000)
+    assert "3%" in reason
+    assert "10%" in tried(4.0, 0.5).stage.reason

@@ -41,7 +41,7 @@ LIGHTER = 2  # how many times fewer rows leaves have that cost less, and how man
 ALIKE = 0.01  # part of the lowest error by which others are called as low, after their price is counted in
 PRICE_EXPONENT = 0.05  # a fit that takes twice as long has to err 3 % less
 MANY_ROWS = 20_000  # beyond, where time matters more, 10 %
-PRICE_EXPONENT_OF_MANY = 0.15
+PRICE_EXPONENT_OF_MANY = 0.15  # `python -m benchmarks many_rows` compares others
 OTHER_SECONDS = 0.4  # on two cores, that a fit takes beside its solve, for tuning and what else there is
 
 
