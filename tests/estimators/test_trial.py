@@ -41,6 +41,20 @@ def test_centers_are_kept_where_they_err_no_more():
     assert stage.candidates[stage.chosen].value <= 1.03 * lowest
 
 
+def test_leaves_are_not_tried_of_too_many_rows(monkeypatch):
+    monkeypatch.setattr("gyrfalcon.estimators.trial.MOST_ROWS", 1000)
+    monkeypatch.setattr("gyrfalcon.estimators.trial.LEAST_CENTERS", 3)
+    counts = {}
+    for frequency, length_scale in ((60.0, 0.04), (1.0, 0.5)):
+        partition, counts[frequency], stage = tried(frequency, length_scale)
+        assert partition is None
+        assert [candidate.kernel.rsplit(", ")[-1] for candidate in stage.candidates] == [
+            f"{count} centers" for count in (3, 10, 20, 40)
+        ]
+    assert counts[60.0] == 40
+    assert counts[1.0] <= 10
+
+
 def test_weights_count():
     """Rows without weight say nothing: what happens there does not matter."""
     X, Y = data(400.0)

@@ -28,7 +28,7 @@ from gyrfalcon.threads import one_thread_each, threads_to_share
 from gyrfalcon.tuning.rows import Data
 from gyrfalcon.tuning.trace import Candidate, Stage
 
-MOST_ROWS = 300_000  # beyond, a model that keeps every row is too large to be a default
+MOST_ROWS = 300_000  # of leaves: beyond, a model that keeps every row is too large to be a default
 SAMPLED_SHARE = 1 / 4  # of the rows, that a trial fits
 SAMPLED_ROWS = 3000  # at most
 HELD_ROWS = 2000  # at most, of the others, that it judges by
@@ -36,6 +36,7 @@ SEED = 0  # of the sample and its centers: the same rows, the same decision
 NOTHING_LEFT = 1e-8  # of the variance: centers that err no more leave leaves nothing but rounding to fit
 NOTHING_LEARNED = 0.98  # of the variance: if the fewest centers err as much, there is no signal to spend time on
 CENTER_PARTS = (4, 2, 1)  # of the centers there would be: a quarter, and so on
+SMALLEST_PART = 12  # tried too where there are too many rows for leaves
 LEAST_CENTERS = 250
 LIGHTER = 2  # how many times fewer rows leaves have that cost less, and how many times fewer they share
 ALIKE = 0.01  # part of the lowest error by which others are called as low, after their price is counted in
@@ -100,7 +101,7 @@ def try_partition(
     """
     rows, points = data.points.shape[0], data.points
     ineligible = isinstance(points, Source) or sparse.issparse(points) or device_of(points).type != "cpu"
-    if ineligible or kernel.explicit or rows <= max(n_centers, 2 * partition.leaf_rows) or rows > MOST_ROWS:
+    if ineligible or kernel.explicit or rows <= max(n_centers, 2 * partition.leaf_rows):
         return Trial(None, n_centers, None)
     exponent = PRICE_EXPONENT if rows <= MANY_ROWS else PRICE_EXPONENT_OF_MANY
     random = np.random.default_rng(SEED)
@@ -113,7 +114,7 @@ def try_partition(
     tried = list[_Tried]()
     made: dict[int, Predictor] = {}  # by the number of centers
     for way in _ways(partition, n_centers, problem):
-        if not _promises(way, tried):
+        if rows <= MOST_ROWS and not _promises(way, tried):  # without leaves, trying all numbers of centers costs little
             continue
         small = way.scaled(count / rows)
         if small.n_centers not in made:
@@ -142,8 +143,12 @@ def _ways(partition: Partition, n_centers: int, problem: LeastSquares) -> list[_
         posed = replace(problem, K=K.with_centers(index=slice(0, count)))
         return min(falkon_seconds(posed, max_iterations=100), direct_seconds(posed))
 
-    counts = sorted({max(min(LEAST_CENTERS, n_centers), n_centers // part) for part in CENTER_PARTS})
+    too_many = K.shape[0] > MOST_ROWS
+    parts = (*CENTER_PARTS, *((SMALLEST_PART,) if too_many else ()))
+    counts = sorted({max(min(LEAST_CENTERS, n_centers), n_centers // part) for part in parts})
     ways = [_Way(count, None, with_centers(count)) for count in counts]
+    if too_many:
+        return ways
     base, fewer, less = with_centers(partition.centers), partition.leaf_rows // LIGHTER, partition.overlap / LIGHTER
     for leaves in (replace(partition, leaf_rows=max(2, fewer), overlap=less), partition):
         number, size = leaves.expected_leaves(K.shape[0])
