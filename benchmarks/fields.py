@@ -11,7 +11,7 @@ import numpy as np
 
 from gyrfalcon.fields import KPlanes, Rays
 
-from . import fields_ablations, machine, report
+from . import fields_ablations, fields_appearance, machine, report
 from .fields_training import ProcessorTime, lego
 from .plain_planes import PlainEngine
 
@@ -19,7 +19,7 @@ Array = np.ndarray[Any, Any]
 CORES = 2  # minutes are those of two cores, and are counted as processor time
 MINUTES = ((1, 28.0), (5, 31.0), (10, 32.5))
 EQUAL_SECONDS = 100.0  # of processor time, for both engines
-PARTS = ("quality", "speed", *fields_ablations.PARTS)
+PARTS = ("quality", "speed", "appearance", *fields_ablations.PARTS)
 
 
 def run(quick: bool, part: str = "all", seconds: float | None = None) -> None:
@@ -32,6 +32,8 @@ def run(quick: bool, part: str = "all", seconds: float | None = None) -> None:
         _quality(*scene, quick, seconds)
     if scene is not None and "speed" in parts:
         _speed(*scene, quick)
+    if "appearance" in parts:
+        fields_appearance.run(quick)
     if ablations := tuple(name for name in fields_ablations.PARTS if name in parts):
         fields_ablations.run(quick, ablations, seconds)
 
