@@ -114,7 +114,7 @@ def try_partition(
     tried = list[_Tried]()
     made: dict[int, Predictor] = {}  # by the number of centers
     for way in _ways(partition, n_centers, problem):
-        if rows <= MOST_ROWS and not _promises(way, tried):  # without leaves, trying all numbers of centers costs little
+        if rows <= MOST_ROWS and not _promises(way, tried):  # without leaves it costs little to try all
             continue
         small = way.scaled(count / rows)
         if small.n_centers not in made:
