@@ -7,7 +7,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from scipy import sparse
-from scipy.linalg import eigh
 
 from gyrfalcon.arrays import Array
 
@@ -68,8 +67,8 @@ def _leading_eigenvector(sample: Any, coordinates: Coordinates) -> Array:
     """Of the covariance matrix of few coordinates, with its largest entry positive."""
     rows = np.asarray(sample.todense()) if sparse.issparse(sample) else sample
     Z = rows * coordinates if coordinates.ndim == 1 else rows @ coordinates.T
-    Z = Z - Z.mean(0)
-    vector: Array = eigh(Z.T @ Z, subset_by_index=[len(coordinates) - 1] * 2, check_finite=False)[1][:, 0]
+    Z = unit_peak(Z - Z.mean(0))  # whose squares do not vanish
+    vector: Array = np.linalg.eigh(Z.T @ Z)[1][:, -1]
     return np.asarray(vector * np.sign(vector[np.argmax(np.abs(vector))]))
 
 
