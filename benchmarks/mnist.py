@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -56,7 +57,9 @@ class Row:
     message: str
 
 
-def run(quick: bool, penalty: float = PENALTY, draws: dict[int, int] | None = None) -> None:
+def run(
+    quick: bool, penalty: float = PENALTY, draws: dict[int, int] | None = None, methods: Collection[str] | None = None
+) -> None:
     draws = draws or {m: 1 if quick else count for m, count in SEEDS.items() if not quick or m < max(CENTERS)}
     described = machine.describe()
     print(machine.headline(described), legend(penalty), sep="\n")
@@ -68,6 +71,8 @@ def run(quick: bool, penalty: float = PENALTY, draws: dict[int, int] | None = No
             if name not in skipped:
                 print(f"{TITLES[name]}: skipped, {missing}")
             skipped[name] = missing
+            continue
+        if methods is not None and method not in methods:
             continue
         print(HEADER)
         for m, published in zip(CENTERS, accuracies, strict=True):
