@@ -6,7 +6,7 @@ TESTS_OF_NATIVE := $(addprefix tests/matrix/test_,conformance.py engines_agree.p
 	native_gradients.py native_sgd.py native_waves.py precision.py threads.py) \
 	tests/fields/test_engines.py tests/fields/test_native_fields_door.py
 
-.PHONY: demo test machines bench lint docs sanitize compilers neon oldest wheel clean
+.PHONY: demo test machines bench lint docs sanitize sanitized compilers neon oldest wheel clean
 
 demo: $(INSTALLED)
 	$(BIN)/python -m benchmarks demo
@@ -33,14 +33,17 @@ docs: $(INSTALLED)
 
 # The engine's tests again, on a build that checks every access and every arithmetic operation of the native code.
 # The base interpreter, because the one of .venv would find the editable install first.
-sanitize: $(INSTALLED)
-	$(BIN)/python -m pip install -q --upgrade --no-deps --no-build-isolation --target $(SANITIZED) . \
-		-C cmake.define.GYRFALCON_SANITIZE=ON -C build-dir=build/sanitize
+sanitize: sanitized
 	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
 		ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 GYRFALCON_SANITIZED=1 \
 		PYTHONPATH="$(SANITIZED):$$(echo .venv/lib/python*/site-packages)" \
 		"$$($(BIN)/python -c 'import sys; print(sys._base_executable)')" \
 		-m pytest $(TESTS_OF_NATIVE) -k native -n 2 --dist loadgroup -p no:cacheprovider -p no:benchmark
+
+# That build.
+sanitized: $(INSTALLED)
+	$(BIN)/python -m pip install -q --upgrade --no-deps --no-build-isolation --target $(SANITIZED) . \
+		-C cmake.define.GYRFALCON_SANITIZE=ON -C build-dir=build/sanitize
 
 # The core's own test, which needs no Python, with warnings taken for errors: by GCC and Clang, with each instruction set.
 compilers:

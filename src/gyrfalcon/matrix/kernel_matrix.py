@@ -153,7 +153,7 @@ class KernelMatrix(Relatives):
         """Say how many columns the products to come have: with many, a K that is kept costs more to read.
 
         >>> import numpy as np, gyrfalcon as gf
-        >>> K = gf.KernelMatrix("rbf", np.zeros((10, 200), np.float32))
+        >>> K = gf.KernelMatrix("rbf", np.zeros((10, 100)))
         >>> before = K.cached
         >>> K.expect(outputs=100)
         >>> before, K.cached
