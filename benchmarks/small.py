@@ -19,6 +19,7 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
+from threadpoolctl import threadpool_limits
 
 import gyrfalcon as gf
 
@@ -54,6 +55,7 @@ class Row:
 
 def run(quick: bool) -> None:
     torch.set_num_threads(1)  # threads that wait would be counted too
+    threadpool_limits(1)
     described = machine.describe()
     print(
         machine.headline(described),
