@@ -181,7 +181,7 @@ def _distances(X: Any, kept: Array, spread: Array | None, norm: float) -> Array:
     points = X[kept] if isinstance(X, np.ndarray) else X[torch.from_numpy(kept).to(X.device)]
     scaled = to_tensor(points).cpu().double() / torch.from_numpy(np.ones(X.shape[1]) if spread is None else spread)
     if norm == 2.0 and X.shape[1] > MANY:
-        scaled -= scaled.mean(0)
+        scaled -= scaled[:1].clone()  # not the mean, whose sum may overflow
         products = (scaled @ scaled.T).numpy()
         return _from_products(products, products.diagonal())
     distances: Array = torch.cdist(scaled, scaled, p=norm, compute_mode="donot_use_mm_for_euclid_dist").numpy()
