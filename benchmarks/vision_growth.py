@@ -1,4 +1,4 @@
-"""Whether the work after the last frame grows with the number of frames: CPU seconds of `train` and of `observe`."""
+"""Whether the work after the last frame grows with the number of frames: CPU seconds of one thread."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST = 1.2  # the largest ratio that is asked for
 
 
 def measure(quick: bool, people: Pictures, net: Remembered) -> dict[str, Any]:
-    print("\nPenn-Fudan, CPU seconds of train() and of the last observe() without its features, after so many frames")
+    print("\nPenn-Fudan, CPU seconds (one thread) of train() and of the last observe() without its features")
     counts = COUNTS[:2] if quick else COUNTS
     model = vision.InstanceSegmenter(net)
     found: dict[int, dict[str, float]] = {}

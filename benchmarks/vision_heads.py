@@ -23,9 +23,9 @@ Array = np.ndarray[Any, Any]
 
 KINDS = {"rgb": (0, 1, 2), "bgr": (2, 1, 0), "gbr": (1, 2, 0), "rrb": (0, 0, 2)}
 FRAMES, SHOWN, SIZE = 10, 16, 320  # frames of each class to learn from, frames to test
-RATE, MOMENTUM, DECAY = 0.05, 0.9, 1e-4
+RATES, MOMENTUM, DECAY = (0.05, 0.2, 1.0, 5.0), 0.9, 1e-4
+TRIAL_EPOCHS, LEFT_OUT = 10, 5  # the rate is chosen on every fifth frame of those that are taught
 EPOCHS = (1, 5, 20, 80, 160)
-SCALE = 20.0  # the length of features, which heads see divided by it
 
 
 def measure(quick: bool, people: Pictures, net: Remembered) -> dict[str, Any]:
@@ -44,7 +44,9 @@ def measure(quick: bool, people: Pictures, net: Remembered) -> dict[str, Any]:
         seconds = min(_seconds(model.train) for _ in range(2))  # of all three modules
         found[name] = {"ours": _precision(model, tests), "seconds": seconds}
         frames = list(model._frames.values())  # in the order of arrival
-        for epochs, taken, head in _trained(frames, model.classes_, shuffled=name == "shuffled"):
+        rate = _rate(frames, model.classes_)
+        found[name]["rate"] = rate
+        for epochs, taken, head in _trained(frames, model.classes_, rate, shuffled=name == "shuffled"):
             found[name][f"{epochs} epochs"] = _precision(_with_head(model, head), tests), taken
         pairs = {"ours": (found[name]["ours"], seconds)} | {key: found[name][key] for key in _epochs(found[name])}
         shares = ", ".join(f"{key} {ap:.1f} ({taken:.2f} s)" for key, (ap, taken) in pairs.items())
@@ -64,7 +66,12 @@ def _compare(found: dict[str, Any]) -> None:
         ratio = min(close) / shuffled["seconds"]
         print(f"heads within 2 points need {ratio:.1f} × our time | {'met' if ratio >= 5 else 'MISSED'}")
     else:
-        print(f"no head came within 2 points in {EPOCHS[-1]} epochs")
+        best = max(_epochs(shuffled), key=lambda name: shuffled[name][0])
+        ap, seconds = shuffled[best]
+        print(
+            f"no head came within 2 points in {EPOCHS[-1]} epochs; the best, {ap:.1f} against {shuffled['ours']:.1f}, "
+            f"needs {seconds / shuffled['seconds']:.1f} × our time"
+        )
 
 
 def _epochs(found: dict[str, Any]) -> list[str]:
@@ -90,20 +97,51 @@ def _rows(frame: Frame, classes: list[str], random: np.random.Generator) -> tupl
     others = random.choice(others, min(len(others), 3 * max(8, len(positive))), replace=False)
     labels[others] = len(classes)
     rows = np.concatenate([positive, others])
-    return torch.from_numpy(frame.regions.X[rows].astype(np.float32) / SCALE), torch.from_numpy(labels[rows])
+    return torch.from_numpy(frame.regions.X[rows].astype(np.float32)), torch.from_numpy(labels[rows])
 
 
-def _trained(frames: list[Frame], classes: list[str], shuffled: bool) -> Iterator[tuple[int, float, torch.nn.Linear]]:
+class Head(torch.nn.Module):
+    """A linear layer on features minus their mean, whose mean length is one."""
+
+    def __init__(self, frames: list[Frame], outputs: int):
+        super().__init__()
+        X = torch.from_numpy(np.concatenate([frame.regions.X for frame in frames]).astype(np.float32))
+        self.mean = X.mean(0)
+        self.length = (X - self.mean).norm(dim=1).mean()
+        self.linear = torch.nn.Linear(X.shape[1], outputs)
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        scores: torch.Tensor = self.linear((X - self.mean) / self.length)
+        return scores
+
+
+def _rate(frames: list[Frame], classes: list[str]) -> float:
+    """The rate after which heads err least on frames that were left out; this is not counted as their time."""
+    random = np.random.default_rng(1)
+    held = [_rows(frame, classes, random) for frame in frames[::LEFT_OUT]]
+    rest = [frame for place, frame in enumerate(frames) if place % LEFT_OUT]
+
+    def error(rate: float) -> float:
+        *_, (_, _, head) = _trained(rest, classes, rate, shuffled=True, most=TRIAL_EPOCHS)
+        with torch.no_grad():
+            return float(np.mean([functional.cross_entropy(head(X), y).item() for X, y in held]))
+
+    return min(RATES, key=error)
+
+
+def _trained(
+    frames: list[Frame], classes: list[str], rate: float, shuffled: bool, most: int = EPOCHS[-1]
+) -> Iterator[tuple[int, float, Head]]:
     """A linear softmax head, one step of gradient a frame, in the order of the stream or shuffled in each epoch.
 
-    Yields the number of epochs, the CPU seconds so far and the head, for each number in `EPOCHS`.
+    Yields the number of epochs, the CPU seconds so far and the head, for each number in `EPOCHS` and for the last.
     """
     random = np.random.default_rng(0)
     torch.manual_seed(0)
-    head = torch.nn.Linear(frames[0].regions.X.shape[1], len(classes) + 1)
-    steps = torch.optim.SGD(head.parameters(), RATE, MOMENTUM, weight_decay=DECAY)
+    head = Head(frames, len(classes) + 1)
+    steps = torch.optim.SGD(head.parameters(), rate, MOMENTUM, weight_decay=DECAY)
     taken = 0.0
-    for epoch in range(1, EPOCHS[-1] + 1):
+    for epoch in range(1, most + 1):
         begin = time.process_time()
         for place in random.permutation(len(frames)) if shuffled else range(len(frames)):
             X, y = _rows(frames[place], classes, random)
@@ -112,11 +150,11 @@ def _trained(frames: list[Frame], classes: list[str], shuffled: bool) -> Iterato
             loss.backward()
             steps.step()
         taken += time.process_time() - begin
-        if epoch in EPOCHS:
+        if epoch in EPOCHS or epoch == most:
             yield epoch, taken, head
 
 
-def _with_head(model: vision.InstanceSegmenter, head: torch.nn.Linear) -> Any:
+def _with_head(model: vision.InstanceSegmenter, head: Head) -> Any:
     """The model with scores of a head in place of its own."""
 
     class Borrowed:
@@ -125,7 +163,7 @@ def _with_head(model: vision.InstanceSegmenter, head: torch.nn.Linear) -> Any:
 
         def __call__(self, X: Array) -> tuple[Array, Array]:
             with torch.no_grad():
-                shares = head(torch.from_numpy(X / SCALE)).softmax(1)
+                shares = head(torch.from_numpy(X)).softmax(1)
             return 2 * shares[:, self.place].numpy() - 1, self.detector(X)[1]
 
     return _with(

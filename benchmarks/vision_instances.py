@@ -29,8 +29,8 @@ def measure(quick: bool, people: Pictures, net: Remembered) -> dict[str, Any]:
         seconds = float(np.mean([row["train"] for row in rows]))
         met = mean[2] >= ASKED[count][0] and mean[3] >= ASKED[count][1] and (count > 20 or seconds <= SECONDS)
         words = "met" if met else f"MISSED, asked {ASKED[count]}"
-        print(f"{count:4} pictures: {_show(mean)} | {words} | {seconds:5.1f} s")
-        print(f"{count:4} pictures, fixed proposals: {_show(fixed)}")
+        print(f"{count:4} pictures: {_show(mean)} | {words} | {seconds:5.1f} s", flush=True)
+        print(f"{count:4} pictures, fixed proposals: {_show(fixed)}", flush=True)
         print(f"{count:4} pictures, refine='sam'   : {_show(sam)}", flush=True)
         found[str(count)] = rows
     return {"instances": found}

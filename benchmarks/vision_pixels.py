@@ -26,7 +26,7 @@ def measure(quick: bool, people: Pictures, net: Remembered) -> dict[str, Any]:
     found = [_trial(people, net, seed) for seed in (range(1) if quick else range(3))]
     mean = {name: np.mean([row[name] for row in found], axis=0) for name in found[0]}
     for name, (iou, seconds, predict) in mean.items():
-        print(f"{name:>12}: {iou:.3f}, fit {seconds:6.2f} s, predict {1e3 * predict:5.1f} ms a picture")
+        print(f"{name:>12}: {iou:.3f}, fit {seconds:6.2f} s, predict {1e3 * predict:5.1f} ms a picture", flush=True)
     ours, forest, logistic = (mean[name] for name in ("gyrfalcon", "forest", "logistic"))
     ratio = forest[1] / ours[1]
     met = ours[0] >= max(0.8, forest[0], logistic[0] + 0.01) and ratio >= 20 and 1e3 * ours[2] <= PATIENCE

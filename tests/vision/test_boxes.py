@@ -37,6 +37,23 @@ def test_suppression_is_greedy(given_boxes, overlap, source):
     assert kept.tolist() == plain.suppressed(given_boxes, scores, overlap)
 
 
+@given(some, some, st.sampled_from([0.3, 0.6]), st.randoms())
+def test_votes_are_weighted_means_of_boxes_that_agree(chosen, others, overlap, source):
+    scores = np.array([source.uniform(0.1, 1) for _ in chosen + others])
+    everything = chosen + others  # a box that was chosen is one of those that vote
+    expected = []
+    for one in chosen:
+        near = [k for k, other in enumerate(everything) if plain.iou_of_boxes(one, other) >= overlap]
+        total = sum(scores[k] for k in near)
+        expected.append([sum(scores[k] * everything[k][side] for k in near) / total for side in range(4)])
+    found = boxes.voted(np.array(chosen, float), np.array(everything, float), scores, overlap)
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+def test_no_box_is_moved_where_none_was_chosen():
+    assert boxes.voted(np.zeros((0, 4)), np.zeros((0, 4)), np.zeros(0), 0.6).shape == (0, 4)
+
+
 @given(some, some)
 def test_codes_lead_to_targets(first, second):
     count = min(len(first), len(second))

@@ -8,6 +8,7 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 
+TINY = 1e-9  # the least weight of a box
 LARGEST_LOG = 4.0  # of a refined side over the side it started from
 
 
@@ -79,6 +80,12 @@ def non_maximum_suppression(boxes: Array, scores: Array, overlap: float = 0.3) -
         union = size[place] + size[place + 1 :] - inside
         alive[place + 1 :] &= inside <= overlap * union
     return np.array(kept, dtype=np.int64)
+
+
+def voted(chosen: Array, boxes: Array, scores: Array, overlap: float) -> Array:
+    """Chosen boxes moved to the mean, weighted by the scores, of all boxes that overlap them by at least so much."""
+    weights = np.where(box_iou(chosen, boxes) >= overlap, np.maximum(scores, TINY), 0.0)
+    return np.asarray(weights @ boxes / weights.sum(1, keepdims=True)) if len(chosen) else chosen
 
 
 def encode(boxes: Array, targets: Array) -> Array:

@@ -34,7 +34,7 @@ class Detector:
 def train_detector(frames: Sequence[Frame], label: str, settings: Settings) -> Detector | None:
     """The detector of a class, or None if no frame shows it, or none shows anything else."""
     quota = Quota.learned(settings.total, len(frames))
-    X, keys, codes, positive = [], [], [], []
+    keys, codes, positive, taken = [], [], [], []
     for frame in frames:
         rows, kind = frame.regions, frame.kind(label)
         shown = np.zeros(0, dtype=np.int64) if kind is None else rows.positive(kind, REGION_POSITIVE)
@@ -42,7 +42,7 @@ def train_detector(frames: Sequence[Frame], label: str, settings: Settings) -> D
         eligible = rows.negative(kind, REGION_NEGATIVE)
         others = eligible[smallest(rows.keys[eligible], quota.negatives)]
         both = np.concatenate([shown, others])
-        X.append(rows.X[both])
+        taken.append(both)
         keys.append(rows.keys[both])
         positive.append(np.arange(len(both)) < len(shown))
         codes.append(np.zeros((len(both), 4)) if kind is None else rows.codes[both, kind])
@@ -51,11 +51,23 @@ def train_detector(frames: Sequence[Frame], label: str, settings: Settings) -> D
     if len(shown) == 0 or len(others) == 0:
         return None
     shown = shown[smallest(order[shown], MOST_POSITIVES)]
-    others = others[smallest(order[others], settings.total)]
-    count = center_count(settings, len(shown) + len(others))
+    room = max(settings.batch_size, settings.total - len(shown))  # so that the work does not grow with the positives
+    others = others[smallest(order[others], room)]
+    features, aims = _features(frames, taken, np.concatenate([shown, others])), np.concatenate(codes)[shown]
+    shown, others = np.split(np.arange(len(features)), [len(shown)])
+    count = center_count(settings, len(features))
     first = shown[: max(count // 2, count - len(others))]
-    features = np.concatenate(X).astype(np.float32)
     space = Whitened(settings, features, np.concatenate([first, others[: count - len(first)]]))
+    refiner = space.refiner(shown, aims, REFINER_PENALTY)
     classifier = minibootstrap(space, shown, others, settings)
-    refiner = space.refiner(shown, np.concatenate(codes)[shown], REFINER_PENALTY)
     return Detector(space.predictor([classifier, refiner]))
+
+
+def _features(frames: Sequence[Frame], taken: list[Array], chosen: Array) -> Array:
+    """Features of some of the rows that were taken of each frame, in the order in which they were chosen."""
+    found = np.empty((len(chosen), frames[0].regions.X.shape[1]), dtype=np.float32)
+    frame, row = np.repeat(np.arange(len(frames)), [len(rows) for rows in taken])[chosen], np.concatenate(taken)[chosen]
+    for number, one in enumerate(frames):
+        own = frame == number
+        found[own] = one.regions.X[row[own]]
+    return found

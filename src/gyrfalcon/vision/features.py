@@ -20,7 +20,7 @@ from .scenes import scene
 Array = np.ndarray[Any, Any]
 
 NORM = 20.0  # of the features of a cell, before they are reduced; the length scales of this room are relative to it
-DIMENSIONS = 192  # features of a cell are reduced to so many; measured by `python -m benchmarks vision pixels`
+DIMENSIONS = 384  # features of a cell are reduced to so many; measured by `python -m benchmarks vision pixels`
 STRIDE = 8  # of the cells, unless the extractor has no map that fine
 CALIBRATION_SCENES = 2
 CALIBRATION_STEP = 7  # every so many cells of a scene are looked at

@@ -20,7 +20,9 @@ from .regions import region_features
 
 Array = np.ndarray[Any, Any]
 
-SUPPRESSION = 0.3
+SUPPRESSION = 0.4
+VOTE = 0.6  # regions that overlap one that is kept by more move its box to their mean, weighted by their scores
+PROPOSED = 0.1  # the weight of a proposal's own score, beside the mean of what the detector says in each pass
 BETWEEN_CLASSES = 0.5  # instances of different classes that overlap more are one, of the class that scores higher
 PASSES = 2  # of refinement; the second looks at the boxes of the first
 MOST_FOUND = 100  # instances in a frame
@@ -64,17 +66,18 @@ class Model:
 
 def find(model: Model, found: FeatureMap, min_score: float, decoder: SamDecoder | None = None) -> list[Found]:
     """The instances in a frame, best first; their masks and boxes refined if there is a decoder."""
-    proposed, _ = model.proposer(found)
+    proposed, outputs = model.proposer(found)
     first = region_features(found, proposed)
     results: list[Found] = []
     for label, detector in model.detectors.items():
-        regions, scores = _refined(detector, found, proposed, first)
+        regions, scores = _refined(detector, found, proposed, (1 + outputs) / 2, first)
         likely = np.flatnonzero(scores >= min_score)
         kept = likely[boxes.non_maximum_suppression(regions[likely], scores[likely], SUPPRESSION)[:MOST_FOUND]]
-        masks = predict_masks(model.masks.get(label), found, regions[kept])
-        pairs = list(zip(regions[kept], masks, strict=True))
+        placed = boxes.voted(regions[kept], regions[likely], scores[likely], VOTE)
+        masks = predict_masks(model.masks.get(label), found, placed)
+        pairs = list(zip(placed, masks, strict=True))
         if decoder is not None and len(kept):
-            pairs = refined_masks(decoder, found, regions[kept], masks)
+            pairs = refined_masks(decoder, found, placed, masks)
         results += [
             Found(label, float(np.clip(scores[place], 0, 1)), box, mask)
             for place, (box, mask) in zip(kept, pairs, strict=True)
@@ -82,12 +85,13 @@ def find(model: Model, found: FeatureMap, min_score: float, decoder: SamDecoder 
     return _one_class_each(results)[:MOST_FOUND]
 
 
-def _refined(detector: Detector, found: FeatureMap, regions: Array, X: Array) -> tuple[Array, Array]:
-    """Regions moved to where a detector wants them, several times over, and the scores of where they were last."""
+def _refined(detector: Detector, found: FeatureMap, regions: Array, proposed: Array, X: Array) -> tuple[Array, Array]:
+    """Regions moved to where a detector wants them, several times over, and the scores of all places they were at."""
+    scores = PROPOSED * proposed
     for turn in range(PASSES):
         X = region_features(found, regions) if turn else X
-        found_scores, codes = detector(X)
-        scores = (1 + found_scores) / 2
+        outputs, codes = detector(X)
+        scores = scores + (1 - PROPOSED) / PASSES * (1 + outputs) / 2
         moved = boxes.clip(boxes.decode(regions, codes), found.shape)
         whole = (moved[:, 2:] - moved[:, :2] >= 1).all(1)
         regions, scores = moved[whole], scores[whole]

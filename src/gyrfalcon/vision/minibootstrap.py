@@ -66,15 +66,18 @@ class Whitened:
         self.whitening = Whitening.of(K, entries)
         self.inverse_gram = self.whitening.inverse_gram()
         self._first: tuple[Array, Moments] | None = None
+        self._last: tuple[Array, Array] | None = None  # the rows that were summed last, and their second moments
         self.Z = self.whitening.features(np.ascontiguousarray(K.to_dense(), dtype=np.float64))
 
     def moments(self, rows: Array, targets: Array) -> Moments:
         """Those of some rows with targets of shape (n, t)."""
         Z = np.asfortranarray(self.Z[:, rows])
-        second = blas.dsyrk(1.0, Z) if len(rows) else np.zeros((len(Z), len(Z)), order="F")
-        mirror(second, from_lower=False)
+        if self._last is None or not np.array_equal(self._last[0], rows):
+            second = blas.dsyrk(1.0, Z) if len(rows) else np.zeros((len(Z), len(Z)), order="F")
+            mirror(second, from_lower=False)
+            self._last = rows, second
         sums = Sums.of(np.ones(len(rows)), Z, targets)
-        return Moments(self.whitening, second, sums, len(rows), np.zeros(targets.shape[1]))
+        return Moments(self.whitening, self._last[1], sums, len(rows), np.zeros(targets.shape[1]))
 
     def negative(self, rows: Array) -> Moments:
         """The moments of some rows with targets of -1."""

@@ -99,7 +99,7 @@ class InstanceSegmenter(files.TaughtModel):
         random_state: int = 0,
         *,
         length_scales: tuple[float, float, float] = (12.0, 12.0, 8.0),
-        penalties: tuple[float, float, float] = (1e-4, 1e-5, 1e-6),
+        penalties: tuple[float, float, float] = (1e-4, 1e-4, 1e-6),
         protocol: str = "parallel",
         refine: str | None = None,
     ):
