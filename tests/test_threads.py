@@ -3,10 +3,19 @@
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 import torch
 
-from gyrfalcon.threads import one_thread_each, threads_to_share
+import gyrfalcon as gf
+from gyrfalcon.estimators import pipeline
+from gyrfalcon.threads import (
+    blas_libraries,
+    one_thread_but_for_products,
+    one_thread_each,
+    threads_of_products,
+    threads_to_share,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -60,3 +69,35 @@ def test_a_call_within_a_call_and_an_error():
     with pytest.raises(ArithmeticError):
         failing()
     assert torch.get_num_threads() == 3
+
+
+def counts():
+    return torch.get_num_threads(), threads_to_share(), threads_of_products()
+
+
+def test_products_keep_their_threads_where_other_work_has_one():
+    @one_thread_each
+    def inner():
+        return counts()
+
+    with one_thread_but_for_products():
+        assert counts() == (1, 1, 3)
+        assert inner() == (1, 3, 1)
+        assert counts() == (1, 1, 3)
+    assert counts() == (3, 1, 3)
+
+
+def test_a_fit_of_few_centers_waits_with_no_thread(monkeypatch):
+    """BLAS has one thread in the solve, while products with K have those that there are."""
+    seen = []
+    solve = pipeline._solve
+
+    def watched(*args):
+        blas = {library["num_threads"] for library in blas_libraries().info()}
+        seen.append((blas, *counts()))
+        return solve(*args)
+
+    monkeypatch.setattr(pipeline, "_solve", watched)
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    gf.KernelRegressor("gaussian", penalty=1e-3, tune=None).fit(X, X[:, 0])
+    assert seen == [({1}, 1, 1, 3)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeVar, cast
 
 import torch
@@ -25,6 +25,12 @@ def take_one_thread() -> int:
     return before
 
 
+class _Here(threading.local):
+    """What keeps to one thread in calls of this Python thread: every "operation", or all "but products"."""
+
+    kept: str | None = None
+
+
 class _Process:
     """What calls share that run at the same time: how many there are, and PyTorch's threads before the first of them.
 
@@ -33,22 +39,30 @@ class _Process:
     """
 
     def __init__(self) -> None:
-        self.lock, self.here = threading.Lock(), threading.local()
+        self.lock, self.here = threading.Lock(), _Here()
         self.calls, self.threads = 0, 1
 
     @contextmanager
-    def one_thread(self) -> Iterator[None]:
+    def one_thread(self, kept: str) -> Iterator[None]:
+        before = self.here.kept
+        if before is not None:
+            self.here.kept = kept
+            try:
+                yield
+            finally:
+                self.here.kept = before
+            return
         with self.lock:
-            before = take_one_thread()
+            threads = take_one_thread()
             if self.calls == 0:
-                self.threads = before
+                self.threads = threads
             self.calls += 1
-        self.here.inside = True
+        self.here.kept = kept
         try:
             with blas_libraries().limit(limits=1):
                 yield
         finally:
-            self.here.inside = False
+            self.here.kept = None
             with self.lock:
                 self.calls -= 1
                 torch.set_num_threads(self.threads)
@@ -68,14 +82,28 @@ def one_thread_each(evaluate: Evaluate) -> Evaluate:
 
     @functools.wraps(evaluate)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        if getattr(_process.here, "inside", False):
+        if _process.here.kept == "operation":
             return evaluate(*args, **kwargs)
-        with _process.one_thread():
+        with _process.one_thread("operation"):
             return evaluate(*args, **kwargs)
 
     return cast(Evaluate, wrapped)
 
 
+def one_thread_but_for_products() -> AbstractContextManager[None]:
+    """Keep factorizations and tensor operations to one thread, but not the compiled core's products with K.
+
+    The threads of BLAS and OpenMP wait for more work by running idle, which in a fit of few centers takes several times
+    the processor time of the work itself. Those of the core end with each product.
+    """
+    return _process.one_thread("but products")
+
+
 def threads_to_share() -> int:
     """How many threads there are for blocks of rows: one, unless operations are kept to one."""
-    return _process.threads if getattr(_process.here, "inside", False) else 1
+    return _process.threads if _process.here.kept == "operation" else 1
+
+
+def threads_of_products() -> int:
+    """How many threads a product with K takes: as many as PyTorch's operations, if those are not kept to one alone."""
+    return _process.threads if _process.here.kept == "but products" else torch.get_num_threads()

@@ -233,6 +233,18 @@ def test_time_budget_takes_fewer_centers(gyrfalcon, monkeypatch):
     assert len(asked) == few  # small data are fitted at once
 
 
+def test_a_plan_says_that_it_counts_the_target(gyrfalcon, tmp_path):
+    pd.DataFrame({"a": np.arange(40.0), "b": np.arange(40) % 7, "y": np.arange(40.0)}).to_csv(
+        tmp_path / "d.csv", index=False
+    )
+    for target, features, told in (("", 3, True), ("--target y", 2, False)):
+        done = gyrfalcon(f"plan {tmp_path}/d.csv {target} --json")
+        assert done.code == 0, done.err
+        assert done.result["features"] == features
+        words = " ".join(done.result["assumed"])
+        assert ("every column of" in words and "--target" in words) is told
+
+
 def test_without_a_budget_nothing_depends_on_the_machine(monkeypatch):
     def plan(*_, **__):
         raise AssertionError("a fit without a budget is not timed")
@@ -525,3 +537,11 @@ def test_update_refuses_models_that_keep_nothing(folder, gyrfalcon):
     done = gyrfalcon(f"update {folder}/price.safetensors {folder}/new_homes.csv --target kind")
     assert "is another column than 'price'" in done.err
     assert (folder / "price.safetensors").read_bytes() == before
+
+
+def test_info_lists_no_length_scales_of_mapped_points(gyrfalcon, tmp_path):
+    matrix = [[1.0, 2.0, 0.0, 1.0], [0.0, 1.0, 3.0, 0.0]]
+    kernel = gf.kernels.Mapped(gf.kernels.Gaussian([1.0, 2.0]), matrix)
+    X = np.random.default_rng(0).normal(size=(40, 4))
+    gf.KernelRegressor(kernel=kernel, penalty=1e-3, tune=None).fit(X, X[:, 0]).save(tmp_path / "mapped.safetensors")
+    assert gyrfalcon(f"info {tmp_path / 'mapped.safetensors'} --json").result["length_scales"] == {}

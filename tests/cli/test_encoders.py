@@ -56,10 +56,20 @@ def test_a_column_that_is_not_there_is_named(homes, gyrfalcon, tmp_path):
     assert "no column 'town'" in done.err
 
 
-def test_an_update_says_no(homes, gyrfalcon, tmp_path):
-    folder, table, price = homes
+@pytest.mark.parametrize("target", ["price", "kind"])
+def test_updates_are_those_of_python(homes, gyrfalcon, tmp_path, target):
+    folder, table, _ = homes
     given = {"kernel": "gaussian", "length_scale": 1.0, "penalty": 1e-3, "verbose": False, "updatable": True}
-    gf.save(gf.KernelRegressor(**given).fit(table, price.rename("price")), tmp_path / "more.safetensors")
-    done = gyrfalcon(f"update {tmp_path}/more.safetensors {folder}/homes.csv")
-    assert done.code != 0
-    assert "update it in Python" in done.err
+    truth = pd.read_csv(folder / "homes.csv")
+    kind = gf.KernelRegressor if target == "price" else gf.KernelClassifier
+    model = kind(**given).fit(table[:50], truth[target][:50])
+    gf.save(model, tmp_path / "m.safetensors")
+    truth[50:].to_csv(tmp_path / "more.csv", index=False)
+    done = gyrfalcon(f"update {tmp_path}/m.safetensors {tmp_path}/more.csv --json")
+    assert done.code == 0, done.err
+    assert (done.result["rows"], done.result["rows_so_far"]) == (30, 80)
+    updated = gf.load(tmp_path / "m.safetensors")
+    model.partial_fit(table[50:], truth[target][50:])
+    np.testing.assert_allclose(updated.coefficients_, model.coefficients_, rtol=1e-6)
+    assert updated.score(table, truth[target]) == pytest.approx(model.score(table, truth[target]), rel=1e-6)
+    assert updated.encoder_ is not None

@@ -13,6 +13,7 @@ import zarr
 from pyarrow import parquet
 from scipy import sparse
 
+import gyrfalcon as gf
 from gyrfalcon import data
 
 N = 40
@@ -293,6 +294,26 @@ def test_bad_csv(tmp_path, text, words):
     path.write_text(text)
     with pytest.raises(ValueError, match=words):
         data.open(path)
+
+
+@pytest.mark.parametrize("kind", ["csv", "dask"])
+def test_text_is_refused_with_all_its_columns_and_a_remedy(tmp_path, kind):
+    table = {"area": np.arange(3), "city": list("aba"), "style": list("xyx")} | {f"t{i}": list("xyx") for i in range(9)}
+    path = _write(tmp_path, "csv", table)
+    stream = path
+    if kind == "dask":
+        frames = pytest.importorskip("dask.dataframe")
+        stream = frames.from_pandas(pytest.importorskip("pandas").read_csv(path), npartitions=2)
+    model = gf.KernelRegressor().fit(np.arange(12.0).reshape(6, 2), np.arange(6.0))
+    calls = (
+        lambda: gf.KernelRegressor().fit(stream, target="area"),
+        lambda: model.write_predictions(stream, tmp_path / "out.csv"),
+    )
+    for call in calls:
+        with pytest.raises(ValueError, match=r"column 'city' holds .*, column 'style' holds ") as raised:
+            call()
+        for words in ("6 others hold no numbers", "gyrfalcon.tables.read_table", "gyrfalcon.TableModel", "encode"):
+            assert words in str(raised.value)
 
 
 def test_a_bar_appears_on_a_terminal_only(tmp_path, monkeypatch):

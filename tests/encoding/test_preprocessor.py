@@ -173,3 +173,12 @@ def test_a_text_that_makes_numbers_text_is_named():
     cells[21:23] = "few", "many"  # less than 95 % are numbers
     dropped = gf.TablePreprocessor().fit({"n": cells, "x": np.arange(30)}).dropped_
     assert dropped == {"n": "text that is different in nearly every row, 30 in 30, such as '3,5'"}
+
+
+def test_the_median_of_numbers_near_the_largest_there_are():
+    table = {"constant": [1e308] * 4, "huge": [1.5e308, None, 1.7e308, 1.2e308]}
+    preprocessor = gf.TablePreprocessor().fit(table)
+    assert preprocessor.dropped_ == {"constant": "every row holds the same"}
+    assert preprocessor.transform(table)[1].tolist() == [1.5e308, 1.0]
+    rule = gf.TablePreprocessor().fit({"x": [1.6e308, 1.7e308, 1.2e308, 1.75e308, None]}).rules_[0]
+    assert rule.median == pytest.approx(1.65e308, rel=1e-15)

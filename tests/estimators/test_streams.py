@@ -161,6 +161,59 @@ def test_dask_collections_are_streams_too():
     assert_allclose(model.predict(table[NAMES]), at(model), rtol=1e-5)
 
 
+def test_predictions_of_dask_collections_are_dask_collections():
+    da, dd = pytest.importorskip("dask.array"), pytest.importorskip("dask.dataframe")
+    rows, table = da.from_array(X, chunks=(900, 1)), dd.from_pandas(frame.assign(y=y), npartitions=3)
+    model = gf.KernelRegressor(**fixed, uncertainty=True).fit(X, y)
+    found = model.predict(rows)
+    assert isinstance(found, da.Array)
+    assert found.chunks == (rows.chunks[0],)
+    assert_allclose(found.compute(), model.predict(X), rtol=1e-12)
+    for lazy, known in zip(model.predict(rows, return_std=True), model.predict(X, return_std=True), strict=True):
+        assert_allclose(lazy.compute(), known, rtol=1e-9)
+    assert isinstance(model.predict_interval(rows)[0], da.Array)
+    some = rows[rows[:, 0] > 0]  # of which nobody knows how many there are
+    assert model.score(some, y[X[:, 0] > 0]) == pytest.approx(model.score(X[X[:, 0] > 0], y[X[:, 0] > 0]), rel=1e-12)
+    model = gf.KernelRegressor(**fixed).fit(frame, y)
+    found = model.predict(table)  # which has one more column
+    assert isinstance(found, dd.Series)
+    assert_allclose(found.compute(), model.predict(frame), rtol=1e-12)
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(table[NAMES[1:]])
+    with pytest.raises(ValueError, match="return_cov needs all rows"):
+        model.predict(table, return_cov=True)
+    labels = np.array(["low", "high"])[(y > np.median(y)).astype(int)]
+    classifier = gf.KernelClassifier(**fixed).fit(X, labels)
+    for method in ("predict", "predict_proba", "predict_log_proba", "decision_function"):
+        found, known = getattr(classifier, method)(rows), getattr(classifier, method)(X)
+        assert isinstance(found, da.Array)
+        assert (found.shape, found.dtype) == (known.shape, known.dtype)
+        np.testing.assert_array_equal(found.compute(), known)
+    assert classifier.score(some, labels[X[:, 0] > 0]) == classifier.score(X[X[:, 0] > 0], labels[X[:, 0] > 0])
+    classifier = gf.KernelClassifier(**fixed).fit(frame, labels)
+    assert list(classifier.predict_proba(table).columns) == ["high", "low"]
+    with pytest.raises(TypeError, match="got Bag"):
+        classifier.predict(pytest.importorskip("dask.bag").from_sequence([1, 2]))
+
+
+def test_dask_frames_with_categories_are_predicted_by_partition():
+    dd = pytest.importorskip("dask.dataframe")
+    pd = pytest.importorskip("pandas")
+    table = pd.DataFrame({"x": X[:300, 0], "kind": pd.Categorical(np.array(["a", "b", "c"])[np.arange(300) % 3])})
+    table.loc[::9, "x"] = np.nan
+    model = gf.KernelRegressor("gaussian", penalty=1e-3, verbose=False).fit(table, y[:300])
+    found = model.predict(dd.from_pandas(table, npartitions=4))
+    assert_allclose(found.compute(), model.predict(table), rtol=1e-12)
+
+
+def test_files_of_models_of_tables_are_refused_in_words(folder):
+    table = frame.head(200).copy()
+    table.iloc[::7, 0] = np.nan
+    model = gf.KernelRegressor("gaussian", penalty=1e-3, verbose=False).fit(table, y[:200])
+    with pytest.raises(ValueError, match=r"not in memory.*pass data frames of some rows at a time"):
+        model.predict(folder / "rows.parquet")
+
+
 def test_a_checkpoint_of_a_stream_ends_the_same(folder, tmp_path, monkeypatch):
     from gyrfalcon.checkpoints import Checkpoint
 

@@ -78,3 +78,11 @@ def test_thresholds():
         decide(chances, classes, 0.3, "maybe")
     with pytest.raises(ValueError, match="for two classes, and there are 3"):
         decide(np.ones((2, 3)) / 3, np.array(list("abc")), 0.3)
+
+
+@pytest.mark.parametrize("scale", [2.0**-1000, 2.0**900, 2.0**1020])
+def test_scores_of_targets_of_any_scale(scale):
+    truth, predicted = np.array([1.0, 2.0, 4.0, 3.0]), np.array([1.5, 2.0, 3.0, 3.0])
+    plain, found = scores(truth, predicted), scores(truth * scale, predicted * scale)
+    assert found["r2"] == plain["r2"]
+    assert [found["rmse"], found["mae"]] == [plain["rmse"] * scale, plain["mae"] * scale]

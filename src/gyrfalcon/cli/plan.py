@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -64,21 +64,28 @@ def command(
     json: Json = False,
 ) -> None:
     """Predict the time and the memory of a fit on this machine, from a calibration of a second or two."""
-    size = _size(rows, features, target)
-    kind = size.dtype if dtype is None else dtype.value
-    if centers is None:
-        centers = _usual_centers(size.rows, kind, outputs)
-    planned = gf.plan(
-        size.rows,
-        size.features,
-        int(centers),
-        outputs,
-        dtype=kind,
-        kernel=kernel,
-        iterations=iterations,
-        storage=storage.value,
-        workers=workers,
-    )
+    from gyrfalcon.progress import Bar
+
+    with Bar("reading the table", verbose=True) as bar:
+        size = _size(rows, features, target)
+        kind = size.dtype if dtype is None else dtype.value
+        if centers is None:
+            centers = _usual_centers(size.rows, kind, outputs)
+        bar.stage("planning")
+        planned = gf.plan(
+            size.rows,
+            size.features,
+            int(centers),
+            outputs,
+            dtype=kind,
+            kernel=kernel,
+            iterations=iterations,
+            storage=storage.value,
+            workers=workers,
+        )
+    if size.whole:
+        words = f"every column of {rows} is a feature: name the one to predict with --target"
+        planned = replace(planned, assumed=(*planned.assumed, words))
     low, high = planned.interval
     facts: dict[str, Any] = {
         "command": "plan",
@@ -114,11 +121,12 @@ def _usual_centers(rows: int, dtype: str, outputs: int) -> int:
 
 @dataclass(frozen=True)
 class Size:
-    """Rows and features, and the type that features would have in a fit."""
+    """Rows and features, the type that features would have in a fit, and whether a target is counted among them."""
 
     rows: int
     features: int
     dtype: str = "float32"
+    whole: bool = False
 
 
 def _size(rows: str, features: int | None, target: str | None) -> Size:
@@ -142,10 +150,11 @@ def _size_of_table(path: Path, features: int | None, target: str | None) -> Size
     if features is not None:
         raise typer.BadParameter(f"the features of {path} are counted: give no other numbers")
     if is_large(path):
-        return Size(*gf.data.open(path, target=target).X.shape)
+        return Size(*gf.data.open(path, target=target).X.shape, whole=target is None)
     columns = gf.tables.read_table(path)
     if target is not None and columns.pop(target, None) is None:
         raise ValueError(f"--target: there is no column {target!r} in {path}")
     preprocessor = gf.TablePreprocessor().fit(columns)
     rows = len(next(iter(columns.values())))
-    return Size(rows, len(preprocessor.sources), "float32" if rows > FLOAT32_ROWS else "float64")
+    kind = "float32" if rows > FLOAT32_ROWS else "float64"
+    return Size(rows, len(preprocessor.sources), kind, whole=target is None)

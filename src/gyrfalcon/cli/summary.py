@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 import gyrfalcon as gf
+from gyrfalcon.arrays import Array
 from gyrfalcon.estimators.base import KernelEstimator
-from gyrfalcon.kernels import Kernel
+from gyrfalcon.kernels import Kernel, Mapped
 from gyrfalcon.tuning.parameters import as_array
 
 MOST_NUMBERS = 1000  # length scales that are listed
@@ -35,13 +36,24 @@ def summary(estimator: KernelEstimator) -> dict[str, Any]:
 
 
 def length_scales(kernel: Kernel, names: list[str]) -> dict[str, float]:
-    """Length scales by feature, the shortest first, along which the function changes fastest."""
-    scale = getattr(kernel, "length_scale", None)
-    if scale is None:
+    """Length scales by feature, the shortest first, along which the function changes fastest.
+
+    Of several kernels, as in a sum, each feature has the shortest of theirs.
+    """
+    scales = _scales(kernel)
+    if not scales:
         return {}
-    values = np.broadcast_to(as_array(scale), len(names))
+    values = np.min([np.broadcast_to(scale, len(names)) for scale in scales], axis=0)
     order = np.argsort(values, kind="stable")[:MOST_NUMBERS]
     return {names[place]: float(values[place]) for place in order}
+
+
+def _scales(kernel: Kernel) -> list[Array]:
+    """Those of the features, and not of what features are mapped to."""
+    if isinstance(kernel, Mapped):
+        return []
+    own = getattr(kernel, "length_scale", None)
+    return [scale for _, part in kernel.children() for scale in _scales(part)] if own is None else [as_array(own)]
 
 
 def parts(model: Any) -> tuple[KernelEstimator, list[str], str, str | None]:

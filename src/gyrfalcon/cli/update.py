@@ -54,12 +54,15 @@ def command(
         raise ValueError(f"{model} does not say which column it predicts: name it with --target")
     if not _recursive(estimator) and not estimator.updatable:
         raise ValueError(f"{model} keeps nothing that rows could be added to: fit it again with --updatable")
-    if not _recursive(estimator) and not isinstance(loaded, gf.TableModel) and estimator.encoder_ is not None:
-        raise ValueError(f"{model} makes features of missing values, categories or dates: update it in Python")
-    X, y, learn = _rows(loaded, data, names, task, column, delimiter)
+    encoder = None
+    if isinstance(loaded, gf.KernelRegressor | gf.KernelClassifier):  # which reads the table here, as others do
+        encoder, estimator = loaded.encoder_, loaded.behind_encoder()
+    X, y, learn = _rows(loaded if encoder is None else estimator, data, names, task, column, delimiter, encoder)
     classes = getattr(estimator, "classes_", None)
     scores = model_scores(estimator, X, y) if classes is None or np.isin(y, classes).all() else None
     learn(X, y)
+    if encoder is not None:
+        loaded = estimator.before_encoder(loaded)
     loaded.save(model if out is None else out)
     facts: dict[str, Any] = {"command": "update", "model": model, "data": data, "target": column, "task": task}
     facts |= {"rows": len(y), "rows_so_far": _rows_so_far(estimator), "before": scores}
@@ -84,7 +87,7 @@ def _parts(model: Any) -> tuple[Any, list[str] | None, str, str | None]:
 
 
 def _rows(
-    model: Any, data: Path, names: list[str] | None, task: str, target: str, delimiter: str | None
+    model: Any, data: Path, names: list[str] | None, task: str, target: str, delimiter: str | None, encoder: Any
 ) -> tuple[Any, Any, Any]:
     """Features and targets of a table, and what learns from them."""
     import numpy as np
@@ -98,13 +101,14 @@ def _rows(
         table = model.read_table(data, delimiter=delimiter)
         rows, y = model.truth(table)
         return model.features(rows_of(table, rows)), y, model.estimator_.partial_fit
-    if is_large(data):
+    if encoder is None and is_large(data):
         opened = gf.data.open(data, target=target, features=names)
         return opened.X, opened.y, model.partial_fit
     table = gf.tables.read_table(data, delimiter=delimiter, features=names)
     column, _ = read_target(table, target)
     features = [name for name in table if name != target] if names is None else names
-    X = matrix(rows_of(table, np.flatnonzero(~column.missing)), features, "float64" if _recursive(model) else "float32")
+    known, dtype = rows_of(table, np.flatnonzero(~column.missing)), "float64" if _recursive(model) else "float32"
+    X = matrix(known, features, dtype, encoder=encoder)
     return X, values_of(column, task), model.partial_fit
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .source import Array, Source
+from .source import Array, Source, refuse_text
 
 BATCH_ROWS = 1 << 15  # rows of a record batch: small enough that turning columns into rows stays in cache
 
@@ -61,12 +61,8 @@ class ArrowSource(Source):
         chosen = [name for name in stored if name not in without] if features is None else list(features)
         super().__init__(where, (n, len(chosen)), dtype, chosen)
         self._check_columns([*chosen, *without])
-        for name in chosen:
-            if not self._is_number(self.schema.field(name).type):
-                raise ValueError(
-                    f"{where}: column {name!r} holds {self.schema.field(name).type}, and only numbers can be features: "
-                    "encode it, or name the other columns in features"
-                )
+        types = {name: self.schema.field(name).type for name in chosen}
+        refuse_text(where, {name: kind for name, kind in types.items() if not self._is_number(kind)})
 
     @abstractmethod
     def _open(self) -> tuple[Any, int]:

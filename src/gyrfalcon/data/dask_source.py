@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .source import CHUNK_ROWS, Array, Source
+from .source import CHUNK_ROWS, Array, Source, refuse_text
 
 TASK_BYTES = 64 << 20  # a task on a block of so many bytes, or of CHUNK_ROWS rows, hides what starting it costs
 
@@ -72,12 +72,7 @@ class DaskSource(Source):
         for label in (*without, *wanted):
             if label not in labels:
                 raise ValueError(f"{where} has no column {label!r}: it has {_listed(labels)}")
-        for label in wanted:
-            if not _is_number(kinds[label]):
-                raise ValueError(
-                    f"{where}: column {label!r} holds {kinds[label]}, and only numbers can be features: encode it, or "
-                    "name the other columns in features"
-                )
+        refuse_text(where, {label: kinds[label] for label in wanted if not _is_number(kinds[label])})
         if dtype is None:
             stored = {kinds[label] for label in wanted} or {getattr(collection, "dtype", None)}
             dtype = np.float32 if stored == {np.dtype(np.float32)} else np.float64

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ Chunks = Generator[tuple[slice, Array], None, None]
 
 CHUNK_ROWS = 1 << 17  # products with so many rows hide what starting them costs
 CHUNK_BYTES = 16 << 20
+NAMED = 5  # columns, in an error
 
 
 class Source(ABC):
@@ -268,3 +269,16 @@ def _checked_dtype(dtype: Any) -> np.dtype[Any]:
     if checked not in (np.float32, np.float64):
         raise ValueError(f"dtype must be numpy.float32 or numpy.float64, got {dtype!r}")
     return checked
+
+
+def refuse_text(where: str, others: Mapping[Any, Any]) -> None:
+    """Raise an error if there are features that are no numbers, with what each of them holds."""
+    if not others:
+        return
+    held = [f"column {name!r} holds {kind}" for name, kind in others.items()]
+    more = [f"{len(held) - NAMED} others hold no numbers either"] if len(held) > NAMED else []
+    raise ValueError(
+        f"{where}: {', '.join(held[:NAMED] + more)}, and only numbers can be features of what is read in passes: read "
+        "the table into memory, with gyrfalcon.tables.read_table or .compute() of Dask, for gyrfalcon.TableModel, "
+        "which takes categories and dates; or encode them, or name the other columns in features"
+    )

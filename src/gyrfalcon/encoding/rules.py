@@ -75,6 +75,11 @@ class Rule:
         return rule
 
 
+def _median(values: Array) -> float:
+    """The median of the numbers that are there; halved, since the sum of the two in the middle may overflow."""
+    return 2 * float(np.nanmedian(0.5 * values))
+
+
 def _check_median(name: str, median: Any) -> None:
     if not isinstance(median, float) or not math.isfinite(median):
         raise ValueError(f"column {name!r} has no median: {median!r}")
@@ -92,7 +97,7 @@ class NumberRule(Rule):
 
     @classmethod
     def learn(cls, column: Column) -> NumberRule:
-        return cls(column.name, (), float(np.nanmedian(column.as_numbers()))).keeping_what_varies(column)
+        return cls(column.name, (), _median(column.as_numbers())).keeping_what_varies(column)
 
     @property
     def labels(self) -> list[str]:
@@ -123,7 +128,7 @@ class DateRule(Rule):
 
     @classmethod
     def learn(cls, column: Column) -> DateRule:
-        return cls(column.name, (), float(np.nanmedian(column.as_days()))).keeping_what_varies(column)
+        return cls(column.name, (), _median(column.as_days())).keeping_what_varies(column)
 
     @property
     def labels(self) -> list[str]:

@@ -15,6 +15,7 @@ import numpy as np
 from gyrfalcon.data.arrow import arrow_package
 from gyrfalcon.data.many import files_of
 from gyrfalcon.encoding.columns import DAY, as_column, check_names
+from gyrfalcon.progress import Bar
 
 from .csv_text import dialect_of, read_csv
 from .excel import read_excel
@@ -86,19 +87,19 @@ def read_table(
     ):
         if value is not None and not applies:
             raise ValueError(f"{name}={value!r} does not apply to {suffix} files: leave it out")
-    if csv:
-        dialect = dialect_of(path, delimiter=delimiter, decimal=decimal, encoding=encoding)
-        columns = read_csv(path, dialect, MOST_COLUMNS, text)
-    elif suffix == ".xlsx":
-        columns = read_excel(path, sheet)
-    elif suffix in _READERS:
-        columns = _READERS[suffix](path)
-    elif suffix in (".libsvm", ".svm"):
-        columns = _libsvm(path, features)
-    else:
-        raise ValueError(
-            f"{path} is none of the files that can be read: {', '.join((*CSV_ENDINGS, '.xlsx', '.libsvm', *_READERS))}"
-        )
+    with Bar(f"reading {path.name}", verbose=True):
+        if csv:
+            dialect = dialect_of(path, delimiter=delimiter, decimal=decimal, encoding=encoding)
+            columns = read_csv(path, dialect, MOST_COLUMNS, text)
+        elif suffix == ".xlsx":
+            columns = read_excel(path, sheet)
+        elif suffix in _READERS:
+            columns = _READERS[suffix](path)
+        elif suffix in (".libsvm", ".svm"):
+            columns = _libsvm(path, features)
+        else:
+            known = ", ".join((*CSV_ENDINGS, ".xlsx", ".libsvm", *_READERS))
+            raise ValueError(f"{path} is none of the files that can be read: {known}")
     if not columns or len(next(iter(columns.values()))) == 0:
         raise ValueError(f"{path} has no rows")
     check_width(path, len(columns))

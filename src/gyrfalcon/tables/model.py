@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
+from gyrfalcon import progress
 from gyrfalcon.data.many import files_of
 from gyrfalcon.encoding.columns import Array, Column, named_columns
 from gyrfalcon.encoding.inference import Reading
@@ -17,6 +18,7 @@ from gyrfalcon.estimators import KernelClassifier, KernelRegressor
 from gyrfalcon.estimators.base import KernelEstimator
 from gyrfalcon.estimators.data import hand_back
 from gyrfalcon.persistence import Savable, State, build, describe
+from gyrfalcon.progress import Bar
 from gyrfalcon.solvers import Newton
 
 from .files import ENDINGS, is_csv, read_table
@@ -102,7 +104,10 @@ class TableModel(Savable, BaseEstimator):  # type: ignore[misc]
         target : str
             The name of the column. Rows where it is missing are left out.
         """
-        columns = named_columns(table)
+        with Bar("reading the table", verbose=bool(getattr(self.estimator, "verbose", True))):
+            return self._fit(named_columns(table), target)
+
+    def _fit(self, columns: dict[str, Any], target: str) -> Self:
         preprocessor = TablePreprocessor() if self.preprocessor is None else clone(self.preprocessor)
         column, self.target_reading_ = read_target(columns, target, decimal=preprocessor.decimal)
         task = self._task(column)
@@ -110,6 +115,7 @@ class TableModel(Savable, BaseEstimator):  # type: ignore[misc]
         check_threshold(task, np.unique(y) if task == "classification" else y[:0], self.threshold, self.positive)
         others = {name: cells for name, cells in columns.items() if name != target}
         X = preprocessor.fit_transform(others if kept.all() else rows_of(others, np.flatnonzero(kept)))
+        progress.stage("fitting")
         self.estimator_ = self._estimator(task, X, y).fit(X, y)
         self.estimator_._target_names = [target]
         self.preprocessor_, self.task_, self.target_ = preprocessor, task, target

@@ -53,9 +53,13 @@ def scores(
     (True, 0.5, 1.0)
     """
     if probabilities is None or classes is None:
+        truth, predicted = (np.asarray(values, dtype=np.float64) for values in (truth, predicted))
+        # So that no square overflows, or vanishes.
+        unit = _power_of_two(np.concatenate([truth.ravel(), predicted.ravel()]))
+        truth, predicted = truth / unit, predicted / unit
         found = {
-            "rmse": math.sqrt(metrics.mean_squared_error(truth, predicted)),
-            "mae": float(metrics.mean_absolute_error(truth, predicted)),
+            "rmse": unit * math.sqrt(metrics.mean_squared_error(truth, predicted)),
+            "mae": unit * float(metrics.mean_absolute_error(truth, predicted)),
         }
         if np.ptp(truth) > 0:
             found["r2"] = float(metrics.r2_score(truth, predicted))
@@ -115,3 +119,9 @@ def decide(probabilities: Array, classes: Array, threshold: float, positive: Any
     place = place_of(positive, classes)
     reached: Array = probabilities[:, place] >= threshold
     return classes[np.where(reached, place, 1 - place)]
+
+
+def _power_of_two(values: Array) -> float:
+    """One near the largest of the numbers, by which dividing is exact."""
+    largest = float(np.abs(values).max(initial=0.0)) or 1.0
+    return math.ldexp(1.0, min(max(math.frexp(largest)[1], -1020), 1020))
