@@ -152,6 +152,17 @@ def test_features_of_any_scale(name, scale):
     np.testing.assert_allclose(scaled, plain, atol=1e-5)
 
 
+@pytest.mark.parametrize("scale", [1e-300, 1e200, 1e300])
+def test_deviations_of_targets_of_any_scale(scale):
+    given = {"kernel": "gaussian", "length_scale": 1.0, "penalty": 1e-3, "uncertainty": True}
+    noisy = y + 0.1 * np.random.default_rng(0).normal(size=len(y))
+    plain = gf.KernelRegressor(**given).fit(X, noisy).predict(X, return_std=True)[1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        scaled = gf.KernelRegressor(**given).fit(X, noisy * scale).predict(X, return_std=True)[1]
+    np.testing.assert_allclose(scaled / scale, plain, rtol=1e-9)
+
+
 @pytest.mark.parametrize("scale", [1e-30, 1e30])
 def test_float32_features_of_any_scale(scale):
     points = X.astype(np.float32)
@@ -497,3 +508,14 @@ def test_a_warm_start_with_other_outputs():
     with pytest.raises(ValueError, match="warm_start needs the 2 outputs of the last fit, but y has 1"):
         model.fit(X, y)
     assert model.predict(X).shape == (60, 2)
+
+
+def test_one_more_row_changes_little():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(2001, 4))
+    y = np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.3 * random.standard_t(2, size=2001)
+    given = {"kernel": "laplacian", "length_scale": 3.0, "penalty": 1e-4, "loss": "robust", "verbose": False}
+    before, after = (
+        gf.KernelRegressor(**given, random_state=0).fit(X[:n], y[:n]).predict(X[:500]) for n in (2000, 2001)
+    )
+    assert np.abs(after - before).mean() < 1e-3

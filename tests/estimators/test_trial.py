@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import gyrfalcon as gf
-from gyrfalcon.estimators.trial import try_partition
+from gyrfalcon.estimators.trial import _as_many_as, _Way, try_partition
+from gyrfalcon.progress import duration
 from gyrfalcon.tuning.rows import Data
 
 PARTITION = gf.Partition(leaf_rows=150, centers=15)
@@ -35,7 +36,7 @@ def test_centers_are_kept_where_they_err_no_more():
     partition, count, stage = tried(4.0, 0.5)
     assert partition is None
     assert "leaves" not in stage.candidates[stage.chosen].kernel
-    assert "twice as long" in stage.reason
+    assert "twice the time" in stage.reason
     assert count <= 40
     lowest = min(candidate.value for candidate in stage.candidates)
     assert stage.candidates[stage.chosen].value <= 1.03 * lowest
@@ -126,8 +127,29 @@ def test_a_price_that_is_high_enough_buys_nothing(monkeypatch):
     assert len(found.stage.candidates) <= 3  # neither more centers nor larger leaves than those that did not pay
 
 
-def test_many_rows_have_a_higher_price(monkeypatch):
-    reason = tried(4.0, 0.5).stage.reason
-    monkeypatch.setattr("gyrfalcon.estimators.trial.MANY_ROWS", 1000)
-    assert "3%" in reason
-    assert "10%" in tried(4.0, 0.5).stage.reason
+def test_what_takes_longer_than_is_allowed_has_a_higher_price(monkeypatch):
+    monkeypatch.setattr("gyrfalcon.estimators.trial.LEAST_CENTERS", 5)
+    counts = []
+    for allowed in (0.0, 10.0):
+        monkeypatch.setattr("gyrfalcon.estimators.trial.ALLOWED_SECONDS", allowed)
+        monkeypatch.setattr("gyrfalcon.estimators.trial.PRICE_BEYOND", 100.0)
+        found = tried(60.0, 0.02)
+        assert f"beyond {duration(allowed + 0.0012)} by" in found.stage.reason
+        counts.append(found.n_centers)
+    assert counts[0] < counts[1]
+
+
+def test_as_many_centers_are_tried_as_are_allowed(monkeypatch):
+    monkeypatch.setattr("gyrfalcon.estimators.trial.direct_seconds", lambda _: np.inf)
+    monkeypatch.setattr("gyrfalcon.estimators.trial.falkon_seconds", lambda posed, **_: posed.K.shape[1] / 100)
+    monkeypatch.setattr("gyrfalcon.estimators.trial.ALLOWED_SECONDS", 0.3)
+    monkeypatch.setattr("gyrfalcon.estimators.trial.LEAST_CENTERS", 5)
+    kernels = [candidate.kernel for candidate in tried(60.0, 0.02).stage.candidates]
+    tried_alone = [int(words.rsplit(", ")[-1].split()[0]) for words in kernels if "leaves" not in words]
+    assert 27 <= tried_alone[1] <= 30
+
+
+def test_the_search_for_what_is_allowed_ends_at_few_centers():
+    fewest, most = (_Way(count, None, float(count)) for count in (1, 4))
+    assert _as_many_as(3.5, fewest, most, float).n_centers == 2
+    assert _as_many_as(1.5, fewest, most, float).n_centers == 1

@@ -95,3 +95,17 @@ def test_near_the_identity_the_residual_tells_when_to_stop(seed, spread):
     assert result.converged.all()
     assert (result.values[-1] - (zero + least) <= 1e-3 * result.values[-1]).all()
     assert result.iterations <= 10
+
+
+def test_a_direction_of_negative_curvature_is_rounding():
+    """Only rounding makes one, so that whoever asked in float32 learns to ask again in float64."""
+    A, b = np.diag([1.0, 1e-3, -1e-6]), np.array([[1.0, 0.0], [1.0, 1.0], [1.0, 0.0]])
+    result = conjugate_gradients(lambda v: A @ v, b, tolerance=1e-8, max_iterations=50)
+    assert result.rounded.tolist() == [True, False]
+    assert result.converged.tolist() == [False, True]
+
+
+def test_a_right_side_of_zeros_is_solved_without_rounding():
+    result = conjugate_gradients(lambda v: v, np.zeros((3, 1)), tolerance=0.0)
+    assert result.converged.all()
+    assert not result.rounded.any()

@@ -63,6 +63,15 @@ def test_weights_are_those_of_a_walk_down_the_tree_and_add_up_to_one(case, seed)
         assert all(row in leaves[leaf] for leaf, weight in found.items() if weight > 1e-11)
 
 
+def test_no_border_is_as_narrow_as_the_rounding_of_a_projection():
+    for seed in range(40):
+        X = distinct(np.random.default_rng(seed).integers(0, 5, (240, 5)) * 1.0)[0]
+        for overlap in (0.0, 0.1):
+            tree, _ = grow(X, np.ones(5), Partition(5, overlap))
+            gaps = tree.upper - tree.lower
+            assert (gaps[gaps > 0] > 1e-13).all()
+
+
 def test_the_number_of_shared_rows_is_proportional_to_the_number_of_rows():
     shares = []
     for n in (2000, 16000, 64000):

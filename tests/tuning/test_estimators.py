@@ -12,6 +12,7 @@ from sklearn.model_selection import GridSearchCV
 
 import gyrfalcon as gf
 from gyrfalcon.tuning import GCV, SGPR, Grid, PenaltyPath, Trace, Tuning
+from gyrfalcon.tuning.parameters import length_scales
 from reference.solving import direct
 
 random = np.random.default_rng(0)
@@ -198,7 +199,9 @@ def test_kinds_of_data(kind):
 def test_sparse_points_have_one_scale():
     points = sparse.csr_array(np.where(random.random(X.shape) < 0.5, X, 0))
     model = gf.KernelRegressor(random_state=0).fit(points[:150], y[:150])
-    assert isinstance(model.kernel_.length_scale, float)
+    scales = length_scales(model.kernel_)  # of a sum, those of its parts
+    assert scales
+    assert all(scale.ndim == 0 for scale in scales.values())
     with pytest.raises(ValueError, match="dense"):
         gf.KernelRegressor(tune="map").fit(points, y)
     with pytest.raises(ValueError, match="dense"):
@@ -314,3 +317,36 @@ def test_penalties_of_decisions_are_in_the_units_of_the_model(loss):
     )
     stage = model.tuning_.stages[-1]
     assert stage.candidates[stage.chosen].penalty == pytest.approx(model.penalty_, rel=0.5)
+
+
+def test_relevance_of_several_kernels_is_that_of_the_most_nonlinear():
+    rough, smooth = gf.kernels.Gaussian([0.5, 4.0, 9.0]), gf.kernels.Gaussian([2.0, 1.0, 9.0])
+    warped = gf.kernels.Warped(0.5 * rough + 0.5 * smooth, [2], [[-9.0, 9.0]], [[-900.0, 900.0]])
+    model = gf.KernelRegressor(kernel=warped + gf.kernels.Linear(), penalty=1e-3, tune=None).fit(X[:50, :3], y[:50])
+    moves = X[:50, :3].std(0) / [0.5, 1.0, 0.09]
+    np.testing.assert_allclose(gf.tuning.relevance(model), moves / moves.max(), rtol=1e-6)
+
+
+def test_relevance_of_mapped_kernels_is_that_of_the_features_before_the_map():
+    matrix = np.array([[1.0, 2.0, 0.0], [0.0, 0.0, 3.0]])
+    both = 0.5 * gf.kernels.Gaussian([1.0, 2.0]) + 0.5 * gf.kernels.Matern([2.0, 1.0])
+    model = gf.KernelRegressor(kernel=gf.kernels.Mapped(both, matrix), penalty=1e-3, tune=None)
+    moves = X[:50, :3].std(0) * [1.0, 2.0, 3.0]
+    np.testing.assert_allclose(gf.tuning.relevance(model.fit(X[:50, :3], y[:50])), moves / moves.max(), rtol=1e-6)
+
+
+def test_relevance_needs_dense_centers():
+    model = gf.KernelRegressor(tune=None).fit(sparse.csr_array(X[:50]), y[:50])
+    with pytest.raises(ValueError, match="sparse centers"):
+        gf.tuning.relevance(model)
+
+
+def test_a_feature_map_is_of_one_kernel():
+    """On these rows the sum of two kernels erred least among those that a map could start from."""
+    random = np.random.default_rng(0)
+    points = random.normal(size=(250, 3))
+    bump = 2 * np.exp(-3 * (points[:, 0] ** 2 + points[:, 1] ** 2))
+    targets = bump + np.floor(2 * points[:, 0]) + 0.1 * random.normal(size=250)
+    model = gf.KernelRegressor(tune="map", random_state=0).fit(points, targets)
+    assert "sum of kernels" not in [stage.name for stage in model.tuning_.stages]
+    assert model.score(points, targets) > 0.9

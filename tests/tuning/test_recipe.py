@@ -7,12 +7,15 @@ import torch
 import gyrfalcon as gf
 from gyrfalcon import kernels as gk
 from gyrfalcon.solvers import LeastSquares
-from gyrfalcon.tuning import Folds
+from gyrfalcon.tuning import Folds, Trace
 from gyrfalcon.tuning.full import HeldOut
+from gyrfalcon.tuning.judging import Judged
+from gyrfalcon.tuning.kinds import summed
 from gyrfalcon.tuning.optimizers import Point
 from gyrfalcon.tuning.parameters import Parameters
 from gyrfalcon.tuning.recipe import STEPS
 from gyrfalcon.tuning.reweighting import reweighted
+from gyrfalcon.tuning.tuner import Tuned
 from reference import kernels as oracle
 
 
@@ -144,18 +147,44 @@ def test_what_screening_takes_for_noise_is_found_by_gradients():
 
 
 @pytest.mark.parametrize("steps", [False, True], ids=["waves", "waves and steps"])
-def test_a_sum_of_two_kinds_is_taken_if_it_errs_clearly_less(steps):
+def test_the_sum_of_all_kinds_is_taken_unless_it_errs_more(steps):
     X, y = waves(390, 2)
     if steps:
         y = 2 * np.exp(-3 * (X**2).sum(1)) + np.floor(2 * X[:, 0])
     model = gf.KernelRegressor(random_state=0).fit(X, y)
     stage = stages(model)["sum of kernels"]
     alone, added = stage.candidates
-    assert stage.chosen == int(added.value < (1 - gf.tuning.Recipe().tie) * alone.value) == int(steps)
+    assert stage.chosen == int(added.value < (1 + gf.tuning.Recipe().tie) * alone.value) == int(steps)
     assert isinstance(model.kernel_, gk.Sum) == steps
-    assert added.kernel.startswith("Sum(left=Scaled")
+    assert added.kernel.startswith("Sum(left=")
+    assert added.kernel.count("Scaled(") >= 2
     again = gf.KernelRegressor(random_state=1).fit(X[::-1], y[::-1])
     assert again.kernel_ == model.kernel_
+
+
+def test_parts_of_a_sum_have_the_ratios_of_signal_to_noise_that_they_have_alone():
+    X, y = waves(30, 2)
+    noises = {gk.Gaussian(1.0): 0.3, gk.Warped(gk.ProductLaplacian(2.0), [0], [[0.0, 1.0]], [[0.0, 1.0]]): 0.1}
+    parts = [Judged(Tuned(problem_of(kernel, X, y), Trace()), 0, 0.5, noise) for kernel, noise in noises.items()]
+    kernel, noise = summed(parts)
+    assert noise == pytest.approx(0.15)  # half of the noise of each where both fit alike
+    assert kernel.left == 0.25 * gk.Gaussian(1.0)
+    assert isinstance(kernel.right, gk.Warped)
+    assert kernel.right.kernel == 0.75 * gk.ProductLaplacian(2.0)
+
+
+@pytest.mark.parametrize("noisy", [False, True])
+def test_a_kernel_of_the_other_metric_goes_on_unless_it_is_far_behind(noisy):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 4))
+    y = np.sin(2 * X[:, 0]) + X[:, 1] ** 2 + (1.0 if noisy else 0.1) * rng.normal(size=500)
+    for both in (False, True):
+        recipe = gf.tuning.Recipe(finalists=1, both_metrics=both)
+        found = stages(gf.KernelRegressor(tune=gf.tuning.Tuning(recipe=recipe)).fit(X, y))
+        count = 1 + (both and noisy)
+        assert found["kernel"].reason.endswith(f"{count} of 3 go on")
+        metrics = {c.kernel.split("(")[0] == "ProductLaplacian" for c in found["length scales"].candidates}
+        assert len(metrics) == count
 
 
 def test_many_features_are_tuned_once_more_on_more_rows():
@@ -172,11 +201,13 @@ def test_many_features_are_tuned_once_more_on_more_rows():
     assert model.score(*waves(1000, 8, seed=9)) > plain.score(*waves(1000, 8, seed=9))
 
 
-def test_sums_are_tried_only_where_every_row_is_a_center_and_kernels_are_open():
+def test_sums_are_tried_only_where_kernels_are_open():
     X, y = waves(400, 3)
     without = gf.tuning.Tuning(recipe=gf.tuning.Recipe(sums=False))
-    for settings in ({"kernel": "gaussian"}, {"n_centers": 50}, {"tune": without}):
+    for settings in ({"kernel": "gaussian"}, {"tune": without}):
         assert "sum of kernels" not in stages(gf.KernelRegressor(**settings).fit(X, y))
+    for settings in ({}, {"n_centers": 50}):
+        assert "sum of kernels" in stages(gf.KernelRegressor(**settings).fit(X, y))
 
 
 def test_noise_gives_a_constant_and_one_factor_for_all_features():

@@ -142,6 +142,14 @@ class KernelEstimator(UpdateMixin, Savable, CallbackSupportMixin, BaseEstimator)
         model.__dict__.pop("feature_names_in_", None)
         return model
 
+    def before_encoder(self, known: Self) -> Self:
+        """The same model for the rows that the encoder of `known` takes; the opposite of `behind_encoder`."""
+        model = copy.copy(self)
+        for name in ("encoder_", "n_features_in_", "feature_names_in_"):
+            if hasattr(known, name):
+                setattr(model, name, getattr(known, name))
+        return model
+
     def __getstate__(self) -> Any:
         state = dict(super().__getstate__())
         state.pop("_predictor", None)  # made again where it is needed
@@ -233,7 +241,6 @@ class KernelEstimator(UpdateMixin, Savable, CallbackSupportMixin, BaseEstimator)
             early_stopping=self._stopping(),
             tune=self.tune,
             devices=devices_of(self.device, points),
-            verbose=bool(self.verbose),
             partition=partition,
             partition_on_trial=on_trial,
         )

@@ -14,13 +14,13 @@ import torch
 from scipy import sparse
 
 from gyrfalcon import centers as center_rules
+from gyrfalcon import progress
 from gyrfalcon.arrays import AnyPoints, as_kind, torch_dtype
 from gyrfalcon.data import Source
 from gyrfalcon.kernels import Kernel
 from gyrfalcon.losses import Loss, ResidualLoss, Squared, has_kink
 from gyrfalcon.partition import Partition
 from gyrfalcon.persistence import pack_points, unpack_points
-from gyrfalcon.progress import Bar
 from gyrfalcon.tuning import Trace
 from gyrfalcon.tuning.automatic import Learned, learn
 from gyrfalcon.tuning.journal import Journal
@@ -94,6 +94,7 @@ class Choices:
         """The kernel and the noise to fit with: tuned if they are to be, or what the parameters say."""
         settings, (points, Y, weights) = self.settings, (self.data.points, self.data.Y, self.data.weights)
         given = None if isinstance(settings.penalty, str) else settings.penalty * self.total
+        progress.stage("choosing length scales")
         kernels = resolve_kernels(settings.kernel, settings.length_scale, points, weights, self.random)
         how = tuning_settings(settings.tune)
         untuned = Learned(kernels[0], AUTO_PENALTY if given is None else given, None, None)
@@ -144,19 +145,18 @@ class Choices:
             allowed = self.deadline.tuning_seconds
             settings = dataclasses.replace(settings, seconds=min(allowed, settings.seconds or allowed))
         steps = getattr(settings, "steps", 0)
-        with Bar("tune", verbose=self.settings.verbose, total=steps) as bar:
-            learned = learn(
-                kernels,
-                data,
-                settings,
-                **known,
-                n_centers=self._count(),
-                exact=self._all_are_centers(),
-                random=self.random,
-                memory_budget=self.budget,
-                callback=bar.step,
-                journal=journal,
-            )
+        learned = learn(
+            kernels,
+            data,
+            settings,
+            **known,
+            n_centers=self._count(),
+            exact=self._all_are_centers(),
+            random=self.random,
+            memory_budget=self.budget,
+            callback=progress.stage("tuning", steps).step,
+            journal=journal,
+        )
         packed = None if checkpoint is None or learned is None else pack(learned)
         if checkpoint is not None and packed is not None:
             facts, arrays = packed
@@ -189,8 +189,7 @@ class Choices:
         if not isinstance(self.settings.n_centers, str):
             return self.settings.n_centers
         itemsize = torch_dtype(points).itemsize
-        exact = isinstance(self.loss, Squared)
-        return center_rules.automatic_count(self._rows, itemsize, self.budget, outputs, exact=exact)
+        return center_rules.automatic_count(self._rows, itemsize, self.budget, outputs)
 
     def in_time(self, kernel: Kernel, noise: float, *, trial: bool) -> bool:
         """Take fewer centers where a deadline asks for it; whether there is time for a trial."""
@@ -239,6 +238,7 @@ class Choices:
         kept = None if checkpoint is None else checkpoint.load("centers")
         if kept is not None:
             return as_kind(unpack_points(kept[1], "centers"), points), None
+        progress.stage("choosing centers")
         chosen = center_rules.select(
             wish,
             kernel,

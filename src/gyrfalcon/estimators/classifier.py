@@ -14,8 +14,10 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from gyrfalcon import progress
 from gyrfalcon.arrays import AnyPoints, Array, as_numpy
 from gyrfalcon.data import Source
+from gyrfalcon.data.dask_source import is_dask
 from gyrfalcon.losses import (
     LOSSES,
     Coding,
@@ -31,6 +33,7 @@ from gyrfalcon.losses import (
 )
 from gyrfalcon.moments import Moments
 from gyrfalcon.persistence import State
+from gyrfalcon.threads import one_thread_each
 from gyrfalcon.tuning import Trace
 
 from .balance import LEAST_SHARE, balance
@@ -38,8 +41,10 @@ from .base import KernelEstimator
 from .beginning import begin
 from .calibration import Calibration, Judged, judged_rows
 from .callbacks import with_callbacks
+from .dask_predictions import by_partition
 from .data import hand_back, names_of, read_labels, read_weights, refuse_gradients
 from .interrupts import keeps_the_old_model
+from .monitor import shows_progress
 from .pipeline import Fitted, Validation
 from .streams import opened
 from .targets import ClassTargets, LabelTargets, check_same_kind
@@ -165,6 +170,7 @@ n_features_in_, feature_names_in_, encoder_
 
     @with_callbacks  # type: ignore[untyped-decorator]
     @keeps_the_old_model
+    @shows_progress
     def fit(
         self,
         X: Any,
@@ -267,6 +273,7 @@ n_features_in_, feature_names_in_, encoder_
                 return f"{name}={value!r} {why}: leave it out"
         return None
 
+    @one_thread_each
     def _calibrate(self, fitted: Fitted, points: AnyPoints, labels: Array, weights: Array | None) -> None:
         """Fit the map from scores to probabilities, where the fit is least squares on rows that are at hand."""
         self.calibration_ = None
@@ -275,6 +282,7 @@ n_features_in_, feature_names_in_, encoder_
         late = fitted.deadline is not None and fitted.deadline.last_call
         if self.loss != "squared" or not penalized or not at_hand or late:
             return
+        progress.stage("calibrating probabilities")
         started = time.perf_counter()
         noise, intercept = self.penalty_ * fitted.total_weight, bool(self.fit_intercept)
         centers = self.centers_ if self.partition_ is None else None
@@ -451,6 +459,8 @@ n_features_in_, feature_names_in_, encoder_
         ----------
         X : array, data frame, tensor or sparse matrix of shape (n, d)
         """
+        if is_dask(X):
+            return by_partition(self, X, "decision_function")
         scores = self._scores(X)
         names = self._names() if scores.ndim == 2 else [str(self.classes_[1])]
         return hand_back(scores.astype(self._type()), X, names, self._output_container)
@@ -470,11 +480,28 @@ n_features_in_, feature_names_in_, encoder_
         ----------
         X : array, data frame, tensor or sparse matrix of shape (n, d)
         """
+        if is_dask(X):
+            return by_partition(self, X, "predict")
         scores = self._scores(X.detach() if isinstance(X, torch.Tensor) else X)
         if isinstance(self._targets, LabelTargets):
             return hand_back((scores > 0).astype(self._targets.kind), X, self._names(), self._output_container)
         places = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(1)
         return hand_back(self.classes_[places], X, self._target_names or ["y"], self._output_container)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of rows whose class is predicted; of several labels per row, of rows where all of them are.
+
+        Parameters
+        ----------
+        X : array, data frame, tensor or sparse matrix of shape (n, d)
+        y : labels of shape (n,), or zeros and ones of shape (n, t)
+        sample_weight : array of shape (n,), optional
+        """
+        if is_dask(X):
+            from sklearn.metrics import accuracy_score  # which takes a while to import
+
+            return float(accuracy_score(y, self.predict(X).compute(), sample_weight=sample_weight))
+        return float(super().score(X, y, sample_weight))
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Any:
@@ -489,6 +516,8 @@ n_features_in_, feature_names_in_, encoder_
         ----------
         X : array, data frame, tensor or sparse matrix of shape (n, d)
         """
+        if is_dask(X):
+            return by_partition(self, X, "predict_proba")
         return hand_back(self._probabilities(X).astype(self._type()), X, self._names(), self._output_container)
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
@@ -499,6 +528,8 @@ n_features_in_, feature_names_in_, encoder_
         ----------
         X : array, data frame, tensor or sparse matrix of shape (n, d)
         """
+        if is_dask(X):
+            return by_partition(self, X, "predict_log_proba")
         with np.errstate(divide="ignore"):
             logarithms = np.log(self._probabilities(X))
         return hand_back(logarithms.astype(self._type()), X, self._names(), self._output_container)

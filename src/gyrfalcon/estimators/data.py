@@ -35,6 +35,11 @@ def read_points(estimator: BaseEstimator, X: Any, *, reset: bool) -> AnyPoints:
     takes_tables: bool = getattr(estimator, "takes_tables", False)
     if takes_tables and reset:
         estimator.encoder_ = None
+    if takes_tables and estimator.encoder_ is not None and is_stream(X):
+        raise ValueError(
+            f"X is not in memory, and {type(estimator).__name__} was fitted to a table with missing values, categories "
+            "or dates: pass data frames of some rows at a time, such as those of pandas.read_csv(path, chunksize=...)"
+        )
     if takes_tables and (estimator.encoder_ is not None or (reset and is_mixed(X))):
         return encode(estimator, X, reset=reset)
     if is_stream(X):

@@ -40,7 +40,7 @@ def keeps_the_old_model(fit: Fit) -> Fit:
 def what_was_reached(solver: str, step: Step, outputs: int) -> Solution:
     """The solution of a solver that was interrupted after a step."""
     message = f"{INTERRUPTED} after {step.iteration} iterations"
-    warnings.warn(f"{message}: the model keeps what it had by then", Interrupted, stacklevel=6)
+    warnings.warn(f"{message}: the model keeps what it had by then", Interrupted, stacklevel=8)
     record = Record(
         solver=solver,
         iterations=step.iteration,

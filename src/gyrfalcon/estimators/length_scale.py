@@ -18,6 +18,7 @@ from gyrfalcon.data import Source
 from gyrfalcon.kernels import Function, Gaussian, Kernel, Matern, ProductLaplacian, from_name
 from gyrfalcon.kernels.dot import DotKernel
 from gyrfalcon.kernels.names import NAMES
+from gyrfalcon.threads import one_thread_each
 from gyrfalcon.tuning import Recipe
 from gyrfalcon.tuning.automatic import share_unit
 
@@ -35,6 +36,7 @@ _TINY, _HUGE = 1e-300, 1e300
 NO_DISTANCE = 1e-14  # of the largest squared norm: what rounding leaves of the squared distance of equal points
 
 
+@one_thread_each
 def resolve_kernels(
     kernel: Any, length_scale: Any, X: AnyPoints, weights: Array | None, random: Any
 ) -> tuple[Kernel, ...]:
@@ -52,7 +54,8 @@ def resolve_kernels(
         if isinstance(X, Source):
             X, weights = stand_in(X, weights, SAMPLED, random)
         metric = "euclidean" if kernel == "auto" else _metric(NAMES[kernel])
-        scale = automatic_length_scale(X, weights, random, metric=metric)
+        spread = None if sparse.issparse(X) else spreads(X, weights)
+        scale = automatic_length_scale(X, weights, random, metric=metric, spread=spread)
     else:
         scale = _check(length_scale, X.shape[1])
     if kernel != "auto":
@@ -63,7 +66,7 @@ def resolve_kernels(
     wide = X.shape[1] > WIDE * min(X.shape[0], Recipe().screening_rows)
     metrics = ("euclidean",) if wide else ("euclidean", "absolute")
     if automatic and not wide:
-        scale = automatic_length_scale(X, weights, random, metric="absolute")
+        scale = automatic_length_scale(X, weights, random, metric="absolute", spread=spread)
     warp = rank_warp(X, weights) if automatic and not share_unit(X) else None
     kernels = smooth if wide else (*smooth, ProductLaplacian(scale))
     return kernels if warp is None else kernels + tuple(_warped(warp, random, metric) for metric in metrics)
@@ -88,13 +91,18 @@ def _check(length_scale: Any, features: int) -> Any:
 
 
 def automatic_length_scale(
-    X: AnyPoints, weights: Array | None, random: np.random.Generator, *, metric: str = "euclidean"
+    X: AnyPoints,
+    weights: Array | None,
+    random: np.random.Generator,
+    *,
+    metric: str = "euclidean",
+    spread: Array | None = None,
 ) -> Any:
     """One length scale per feature, spreadⱼ × median distance after division by the spreads; one for all if sparse.
 
     The distance is the Euclidean one or the sum of "absolute" differences; for an "inner product" it is replaced by √d.
     Rows count by their weights; repeating a row
-    and weighting it are the same. Features that do not vary have spread one.
+    and weighting it are the same. Features that do not vary have spread one; `spread` is that of X if it is known.
 
     >>> import numpy as np
     >>> X = np.array([[0.0, 0.0], [1.0, 100.0]])
@@ -105,7 +113,7 @@ def automatic_length_scale(
         if metric == "inner product":
             return math.sqrt(max(_mean_square(X, weights), _TINY))
         return _median_distance(X, weights, random)
-    spread = spreads(X, weights)
+    spread = spreads(X, weights) if spread is None else spread
     if metric == "inner product":
         factor = math.sqrt(X.shape[1])
     else:

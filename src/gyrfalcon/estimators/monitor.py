@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable
-from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import torch
 
+from gyrfalcon import progress
 from gyrfalcon.progress import Bar, TimeLeft
 from gyrfalcon.solvers import EarlyStopping, Snapshot, Solver, Step
 from gyrfalcon.solvers.stopping import Watch
 
 from .deadline import Deadline
 from .targets import Coefficients
+
+Fit = TypeVar("Fit", bound=Callable[..., Any])
+
+
+def shows_progress(fit: Fit) -> Fit:
+    """One bar follows the whole fit, and its stages announce themselves there, unless the estimator is not verbose."""
+
+    @functools.wraps(fit)
+    def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with Bar("reading", verbose=bool(self.verbose)):
+            return fit(self, *args, **kwargs)
+
+    return cast(Fit, wrapped)
 
 
 class Monitor:
@@ -25,8 +39,6 @@ class Monitor:
     solver : Solver
         For the most iterations there can be and the residual at which it is expected to end, from which the time left
         is estimated.
-    verbose : bool
-        Whether to show a bar, on a terminal, once two seconds have passed.
     validate : callable ((coefficients, intercept)) -> float, optional
         The error on validation data.
     stopping : EarlyStopping, optional
@@ -43,7 +55,6 @@ class Monitor:
         self,
         solver: Solver[Any],
         *,
-        verbose: bool,
         validate: Callable[[Coefficients], float] | None = None,
         stopping: EarlyStopping | None = None,
         notify: Callable[[Callable[[], Coefficients]], bool] | None = None,
@@ -60,14 +71,8 @@ class Monitor:
         self.best: Coefficients | None = None
         self.latest: Step | None = None
         self.stopped = ""
-        self._bar = Bar("fit", verbose=verbose)
+        self._bar = progress.stage("solving")
         self._left = TimeLeft(self.residual, self.total)
-
-    def __enter__(self) -> Monitor:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._bar.close()
 
     def __call__(self, step: Step) -> bool:
         self.latest = step

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gyrfalcon import progress
 from gyrfalcon.arrays import AnyPoints, Array, as_numpy
 from gyrfalcon.data import Source
 from gyrfalcon.kernels import Kernel
@@ -103,6 +104,7 @@ def fit_leaves(
         weights=weights,
         memory_budget=budget,
         threads=threads_to_share(),
+        bar=progress.stage("fitting leaves"),
     )
     unit = np.broadcast_to(np.asarray(targets.unit, dtype=np.float64), Y.shape[1:])
     return local.in_units(unit), time.perf_counter() - started

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +33,7 @@ from gyrfalcon.solvers import (
     choose,
 )
 from gyrfalcon.solvers.rounding import shows_in
+from gyrfalcon.threads import one_thread_but_for_products
 from gyrfalcon.tuning import Grid, Trace
 from gyrfalcon.tuning.rows import Data
 
@@ -63,7 +65,6 @@ class Settings:
     early_stopping: EarlyStopping | None
     tune: Any
     devices: list[Any] | None
-    verbose: bool
     partition: Partition | None = None
     partition_on_trial: bool = False
 
@@ -117,6 +118,10 @@ class Chosen:
     kernel: Kernel
     centers: AnyPoints
     penalty: float
+
+
+FEW_CENTERS = 5000  # up to which more than one thread of BLAS saves less than a second
+FEW_KEPT_ENTRIES = 5e7  # and so many entries of K that are kept, which are read in some hundredths of a second
 
 
 Notify = Callable[[Callable[[], Coefficients]], bool]
@@ -212,15 +217,15 @@ def fit_function(
         values = values if local is None else values + local.local(validation.points)
         return targets.error(values, validation.y, validation.weights)
 
-    with Monitor(
+    monitor = Monitor(
         solver,
-        verbose=settings.verbose,
         validate=None if validation is None else error,
         stopping=settings.early_stopping,
         notify=None if notify is None else notify(solver, Chosen(kernel, C, penalty)),
         callback=callback,
         deadline=beginning.deadline,
-    ) as monitor:
+    )
+    with _threads_of(problem):
         solution, interrupted = _solve(problem, solver, known, monitor, beginning)
     if settings.early_stopping is not None and monitor.best is not None:
         solution = dataclasses.replace(solution, coefficients=monitor.best[0], intercept=monitor.best[1])
@@ -299,6 +304,14 @@ def _solve(
         if monitor.latest is None:
             raise
         return what_was_reached(solver.name, monitor.latest, problem.Y.shape[1]), True
+
+
+def _threads_of(problem: LeastSquares | Risk) -> AbstractContextManager[None]:
+    """One thread for what is no product with K, where there are few centers and the compiled core makes products."""
+    K = problem.K
+    small = K.shape[1] <= FEW_CENTERS and K.engine in ("native", "warped")
+    small = small and (not K.cached or K.shape[0] * K.shape[1] <= FEW_KEPT_ENTRIES)
+    return one_thread_but_for_products() if small else nullcontext()
 
 
 def _pose(

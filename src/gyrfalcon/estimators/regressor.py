@@ -10,8 +10,10 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from gyrfalcon import progress
 from gyrfalcon.arrays import AnyPoints, Array, as_kind, as_numpy
 from gyrfalcon.data import Points, Source
+from gyrfalcon.data.dask_source import is_dask
 from gyrfalcon.losses import Absolute, Loss, Robust, Squared
 from gyrfalcon.matrix import KernelMatrix
 from gyrfalcon.moments import Moments
@@ -22,11 +24,13 @@ from gyrfalcon.tuning import Trace
 from .base import KernelEstimator
 from .beginning import begin
 from .callbacks import with_callbacks
+from .dask_predictions import by_partition
 from .data import hand_back, names_of, read_points, read_targets, read_weights, wants_gradients
 from .gaussian_process import GaussianProcessMixin, in_columns, normal_quantile
 from .interrupts import keeps_the_old_model
 from .intervals import LEAST_WIDENED, WIDENED_ROWS, deviation_factors
 from .left_out import leave_out
+from .monitor import shows_progress
 from .pipeline import Fitted, Validation
 from .posterior import Posterior
 from .streams import opened
@@ -191,6 +195,7 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
 
     @with_callbacks  # type: ignore[untyped-decorator]
     @keeps_the_old_model
+    @shows_progress
     def fit(
         self,
         X: Any,
@@ -259,6 +264,7 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
         self._output_type = np.dtype(np.float32 if narrow else np.float64)
         also: dict[str, Any] = {"given": (X, y), "validation": validation, "callback": callback}
         fitted = self._fit_outputs(points, targets, weights, scaled, beginning, **also)
+        progress.stage("estimating uncertainty")
         self._keep_evidence(fitted)
         self._widen(fitted, points, scaled.encode(targets), weights)
         return self
@@ -399,13 +405,19 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
         Parameters
         ----------
         X : array, data frame, tensor or sparse matrix of shape (n, d)
-            A tensor that requires gradients gets predictions that keep them.
+            A tensor that requires gradients gets predictions that keep them. A Dask array or data frame gets a Dask
+            collection, which the workers make when it is computed.
         return_std : bool
         return_cov : bool
             The covariance of new observations instead, of shape (n, n), or (n, n, t) with several outputs.
         """
         if return_std and return_cov:
             raise ValueError("return_std and return_cov: ask for one of them, the diagonal of the second is the square")
+        if is_dask(X):
+            if return_cov:
+                raise ValueError("return_cov needs all rows of X at once, and X is a Dask collection: use return_std")
+            mean = by_partition(self, X, "predict")
+            return (mean, by_partition(self, X, "_deviations")) if return_std else mean
         if wants_gradients(X):
             if return_std or return_cov:
                 raise ValueError("X requires gradients, which only the mean keeps: pass X.detach()")
@@ -416,20 +428,40 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
         mean = hand_back((values[:, 0] if flat else values).astype(self._output_type), X, names, self._output_container)
         if return_cov:
             return self._with_covariance(X, mean)
-        if not return_std:
-            return mean
-        deviation = np.sqrt(self._variances(X)).astype(self._output_type)
-        return mean, hand_back(deviation[:, 0] if flat else deviation, X, names, self._output_container)
+        return (mean, self._deviations(X)) if return_std else mean
 
-    def _variances(self, X: Any) -> Array:
-        """Of a new observation, by output."""
-        unit = self._targets.unit**2
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R², the share of the variance of y that is predicted.
+
+        Parameters
+        ----------
+        X : array, data frame, tensor or sparse matrix of shape (n, d)
+        y : array of shape (n,) or (n, t)
+        sample_weight : array of shape (n,), optional
+        """
+        if is_dask(X):
+            from sklearn.metrics import r2_score  # which takes a while to import
+
+            return float(r2_score(y, self.predict(X).compute(), sample_weight=sample_weight))
+        return float(super().score(X, y, sample_weight))
+
+    def _deviations(self, X: Any) -> Any:
+        """Standard deviations of new observations, as the kind of X."""
+        deviations = self._own_deviations(X).astype(self._output_type)
+        names = self._names(deviations.shape[1])
+        flat = deviations[:, 0] if self.coefficients_.ndim == 1 else deviations
+        return hand_back(flat, X, names, self._output_container)
+
+    def _own_deviations(self, X: Any) -> Array:
+        """Of a new observation, by output. The unit comes last: its square may overflow."""
+        unit = self._targets.unit
         if self.partition_ is not None:
             self._check_evidence("return_std")
             points = read_points(self, X, reset=False)
-            return np.asarray(self.partition_.variance(points) + self._evidence["noise"] * unit) * self._widening
+            variances = self.partition_.variance(points) + self._evidence["noise"] * unit**2
+            return np.asarray(np.sqrt(variances * self._widening))
         own = self._variance(X)[:, None] * self._evidence["prior"]
-        return np.asarray((own + self._evidence["noise"]) * unit * self._widening)
+        return np.asarray(np.sqrt((own + self._evidence["noise"]) * self._widening) * unit)
 
     @property
     def _widening(self) -> Array:

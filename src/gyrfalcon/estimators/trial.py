@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ import torch
 from scipy import sparse
 
 from gyrfalcon import centers as center_rules
-from gyrfalcon import costs
+from gyrfalcon import costs, progress
 from gyrfalcon.arrays import AnyPoints, Array, as_numpy, device_of
 from gyrfalcon.centers.rows import take
 from gyrfalcon.data import Points, Source
@@ -41,9 +41,11 @@ LEAST_CENTERS = 250
 LIGHTER = 2  # how many times fewer rows leaves have that cost less, and how many times fewer they share
 ALIKE = 0.01  # part of the lowest error by which others are called as low, after their price is counted in
 PRICE_EXPONENT = 0.05  # a fit that takes twice as long has to err 3 % less
-MANY_ROWS = 20_000  # beyond, where time matters more, 10 %
-PRICE_EXPONENT_OF_MANY = 0.15  # `python -m benchmarks many_rows` compares others
 OTHER_SECONDS = 0.4  # on two cores, that a fit takes beside its solve, for tuning and what else there is
+ALLOWED_SECONDS, ALLOWED_NS = 0.1, 800.0  # for a solve, and for each number in the table: what boosted trees take
+PRICE_BEYOND = 0.5  # twice the time that is allowed has to err 32 % less; `python -m benchmarks many_rows`
+LEAF_SECONDS = 1.5  # that leaves take on a core for one of other work: their price is one of processor time
+LEAF_PRICE = 1.25  # of leaves, which look better in a small fit than they are and make a model of every row
 
 
 class Trial(NamedTuple):
@@ -76,6 +78,25 @@ class _Way(NamedTuple):
         return self._replace(n_centers=max(1, math.ceil(root * self.n_centers)), partition=partition)
 
 
+@dataclass(frozen=True)
+class _Price:
+    """What the error of a way is multiplied by for the time that it takes, of which so many seconds are allowed."""
+
+    allowed: float
+
+    def __call__(self, way: _Way) -> float:
+        usual = (OTHER_SECONDS + way.seconds) ** PRICE_EXPONENT * (1.0 if way.partition is None else LEAF_PRICE)
+        return float(usual * max(1.0, way.seconds / self.allowed) ** PRICE_BEYOND)
+
+    def __str__(self) -> str:
+        usual, beyond = (1 - 2**-exponent for exponent in (PRICE_EXPONENT, PRICE_EXPONENT + PRICE_BEYOND))
+        return (
+            f"the lowest error, after time is counted in: twice the time has to lower the error by {usual:.0%}, "
+            f"beyond {progress.duration(self.allowed)} by {beyond:.0%}, and leaves have to lower it by "
+            f"{1 - 1 / LEAF_PRICE:.0%}"
+        )
+
+
 class _Tried(NamedTuple):
     """A way, its error on the rows held out, and that error with the price for it."""
 
@@ -103,7 +124,7 @@ def try_partition(
     ineligible = isinstance(points, Source) or sparse.issparse(points) or device_of(points).type != "cpu"
     if ineligible or kernel.explicit or rows <= max(n_centers, 2 * partition.leaf_rows):
         return Trial(None, n_centers, None)
-    exponent = PRICE_EXPONENT if rows <= MANY_ROWS else PRICE_EXPONENT_OF_MANY
+    price = _Price(ALLOWED_SECONDS + 1e-9 * ALLOWED_NS * rows * points.shape[1])
     random = np.random.default_rng(SEED)
     count = min(int(SAMPLED_SHARE * rows), SAMPLED_ROWS)
     sampled, held = np.split(random.permutation(rows), [count])
@@ -113,7 +134,10 @@ def try_partition(
     problem = _problem(kernel, data, candidates, noise, intercept, memory_budget)
     tried = list[_Tried]()
     made: dict[int, Predictor] = {}  # by the number of centers
-    for way in _ways(partition, n_centers, problem):
+    ways = _ways(partition, n_centers, problem, price.allowed)
+    bar = progress.stage("trying centers and leaves", len(ways))
+    for way in ways:
+        bar.step()
         if rows <= MOST_ROWS and not _promises(way, tried):  # without leaves it costs little to try all
             continue
         small = way.scaled(count / rows)
@@ -123,19 +147,19 @@ def try_partition(
         if small.partition is not None:
             function = _leaves(kernel, kept, noise, small.partition, made[small.n_centers], memory_budget).predict
         error = _error(out, function(out.points)) / constant
-        tried.append(_Tried(way, error, error * (OTHER_SECONDS + way.seconds) ** exponent))
+        tried.append(_Tried(way, error, error * price(way)))
     chosen = _best(tried)
     stage = Stage(
         "centers and leaves",
         f"error on {len(out.Y):,} rows of a fit to {len(kept.Y):,}, of that of a constant",
         [Candidate(f"{kernel!r}, {one.way}", noise, one.error) for one in tried],
         chosen,
-        f"the lowest error, where one that takes twice as long has to be {1 - 2**-exponent:.0%} lower",
+        str(price),
     )
     return Trial(tried[chosen].way.partition, tried[chosen].way.n_centers, stage)
 
 
-def _ways(partition: Partition, n_centers: int, problem: LeastSquares) -> list[_Way]:
+def _ways(partition: Partition, n_centers: int, problem: LeastSquares, allowed: float) -> list[_Way]:
     """In order of what they cost."""
     K = problem.K
 
@@ -147,14 +171,29 @@ def _ways(partition: Partition, n_centers: int, problem: LeastSquares) -> list[_
     parts = (*CENTER_PARTS, *((SMALLEST_PART,) if too_many else ()))
     counts = sorted({max(min(LEAST_CENTERS, n_centers), n_centers // part) for part in parts})
     ways = [_Way(count, None, with_centers(count)) for count in counts]
+    if len(ways) > 2 and ways[0].seconds < allowed < ways[-1].seconds:
+        ways[-2] = _as_many_as(allowed, ways[0], ways[-1], with_centers)
     if too_many:
-        return ways
+        return sorted(set(ways), key=lambda way: way.seconds)
     base, fewer, less = with_centers(partition.centers), partition.leaf_rows // LIGHTER, partition.overlap / LIGHTER
     for leaves in (replace(partition, leaf_rows=max(2, fewer), overlap=less), partition):
         number, size = leaves.expected_leaves(K.shape[0])
         narrow = may_be_narrow(size, 1.0, problem.penalty * problem.total_weight)
-        ways.append(_Way(leaves.centers, leaves, base + 1e-9 * number * costs.leaf(size, K.features, narrow=narrow)))
-    return sorted(ways, key=lambda way: way.seconds)
+        seconds = 1e-9 * LEAF_SECONDS * number * costs.leaf(size, K.features, narrow=narrow)
+        ways.append(_Way(leaves.centers, leaves, base + seconds))
+    return sorted(set(ways), key=lambda way: way.seconds)
+
+
+def _as_many_as(allowed: float, fewest: _Way, most: _Way, seconds_of: Callable[[int], float]) -> _Way:
+    """The most centers, to a tenth, whose seconds are allowed."""
+    low, high = fewest, most
+    while high.n_centers > 1.1 * low.n_centers:
+        count = math.isqrt(low.n_centers * high.n_centers)
+        if count == low.n_centers:
+            break
+        middle = _Way(count, None, seconds_of(count))
+        low, high = (middle, high) if middle.seconds <= allowed else (low, middle)
+    return low
 
 
 def _promises(way: _Way, tried: list[_Tried]) -> bool:

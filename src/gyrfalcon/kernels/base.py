@@ -115,7 +115,7 @@ class Kernel(ABC):
     @property
     def explicit(self) -> bool:
         """Whether k(x, c) are coordinates of an explicit feature map, one for each c, rather than inner products."""
-        return any(child.explicit for child in self._children.values())
+        return bool(self._children) and any(child.explicit for child in self._children.values())
 
     @property
     def rough(self) -> bool:
@@ -147,8 +147,12 @@ class Kernel(ABC):
 
     @cached_property
     def _children(self) -> dict[str, Kernel]:
-        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return {name: value for name, value in values.items() if isinstance(value, Kernel)}
+        found: dict[str, Kernel] = {}
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, Kernel):
+                found[field.name] = value
+        return found
 
     @cached_property
     def _parameters(self) -> dict[str, Parameter]:

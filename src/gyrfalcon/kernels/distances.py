@@ -5,8 +5,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
+
+from gyrfalcon.arrays import as_numpy
 
 WIDEST_DIRECT = 16
 CANCELLATION = 1 / 32  # below this part of |x|² + |c|², digits are gone
@@ -18,14 +21,17 @@ def shift_of(C: Tensor) -> Tensor:
     Each entry is a multiple of a power of two near the feature's spread: what is subtracted has few bits, so the
     difference keeps all of x's. Zero where the spread is that of the type, whose range differences would leave.
     """
-    if len(C) == 0:
+    values = as_numpy(C)  # which starts no threads for a few thousand numbers
+    if len(values) == 0:
         return C.new_zeros(C.shape[1])
-    low, high = C.amin(0).double(), C.amax(0).double()
-    spread, mean = high - low, C.mean(0, dtype=torch.float64)
-    mean = torch.where(mean.isfinite(), mean, low / 2 + high / 2)  # the sum may leave the range
-    grid = torch.exp2(torch.floor(torch.log2(spread.clamp_min(torch.finfo(torch.float64).tiny))))
-    shift = torch.where(spread > 0, torch.round(mean / grid) * grid, low)
-    return torch.where(spread < torch.finfo(C.dtype).max / 2, shift, 0).to(C.dtype)
+    low, high = values.min(0).astype(np.float64), values.max(0).astype(np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        spread, mean = high - low, values.mean(0, dtype=np.float64)
+        mean = np.where(np.isfinite(mean), mean, low / 2 + high / 2)  # the sum may leave the range
+        grid = np.exp2(np.floor(np.log2(np.maximum(spread, np.finfo(np.float64).tiny))))
+        shift = np.where(spread > 0, np.round(mean / grid) * grid, low)
+        shift = np.where(spread < np.finfo(values.dtype).max / 2, shift, 0.0)
+    return torch.from_numpy(shift).to(C.device, C.dtype)
 
 
 class _SquaredDistances(torch.autograd.Function):

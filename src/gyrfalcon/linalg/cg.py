@@ -29,7 +29,8 @@ class CGResult:
         Of xᵀA x - 2 bᵀx, plus `values_at_zero` if those were given.
     converged : array of shape (t,)
     rounded : array of shape (t,)
-        Whether the value rose at some point, which only rounding can cause; such columns stop.
+        Whether the value rose at some point, or a direction had no positive curvature, which only rounding can cause;
+        such columns stop.
     """
 
     solution: Array
@@ -135,6 +136,7 @@ def conjugate_gradients(
         s.iteration += 1
         image = _apply(operator, s.direction, s.active)
         curvature = np.einsum("ij,ij->j", s.direction, image)
+        s.rounded |= s.active & (curvature <= 0) & (s.squared > 0)
         s.active &= curvature > 0
         step = np.where(s.active, s.squared, 0.0) / np.where(s.active, curvature, 1.0)
         s.x += step * s.direction

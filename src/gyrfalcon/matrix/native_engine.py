@@ -15,6 +15,7 @@ from gyrfalcon.kernels import Kernel, NativeForm
 from gyrfalcon.kernels.base import Parameter, as_number, exponent
 from gyrfalcon.kernels.distances import shift_of
 from gyrfalcon.native import core as core
+from gyrfalcon.threads import threads_of_products
 
 from .autograd import Weights
 from .engine import Description
@@ -40,11 +41,6 @@ def form_of(kernel: Kernel) -> NativeForm | None:
     return form if form is not None and form.family in families() else None
 
 
-def degree_of(form: NativeForm) -> int:
-    """With which power of one over the length scale the argument of the profile grows."""
-    return 1 if families()[form.family]["argument"] == "absolute_distance" else 2
-
-
 def serves(kernel: Kernel) -> bool:
     """Whether the compiled core is there and knows every part of the kernel."""
     if type(kernel) in (kernels.Sum, kernels.Product, kernels.Scaled, kernels.Mapped):
@@ -61,11 +57,16 @@ class _Program:
 
     def __init__(self, kernel: Kernel, C: Tensor):
         self.forms: list[NativeForm] = []
+        self.known = families()
         self.leaves: list[tuple[Any, ...]] = []
         self.steps: list[tuple[str, int, float]] = []
         self.features = C.shape[1]
         self.shift = shift_of(C).double().numpy()
         self._add(kernel, None)
+
+    def degree_of(self, form: NativeForm) -> int:
+        """With which power of one over the length scale the argument of the profile grows."""
+        return 1 if self.known[form.family]["argument"] == "absolute_distance" else 2
 
     def _add(self, kernel: Kernel, matrix: np.ndarray[Any, Any] | None) -> None:
         match kernel:
@@ -96,8 +97,8 @@ class _Program:
         else:  # a power of two is exact; what is left of the length scale goes into the gain
             power = 2.0 ** -exponent(float(length_scale))
             scale = np.full(width, power)
-            gain /= (float(length_scale) * power) ** degree_of(form)
-        centered = families()[form.family]["argument"] != "inner_product"
+            gain /= (float(length_scale) * power) ** self.degree_of(form)
+        centered = self.known[form.family]["argument"] != "inner_product"
         shift = self.shift if centered else np.zeros(self.features)
         has_matrix = matrix is not None and matrix.size > 0
         entries = (scale[:, None] * matrix).T if matrix is not None and has_matrix else scale
@@ -126,7 +127,7 @@ class NativeEngine(TorchEngine):
 
     @property
     def threads(self) -> int:
-        return self._threads or torch.get_num_threads()
+        return self._threads or threads_of_products()
 
     def describe(self) -> Description:
         assert core is not None
@@ -171,7 +172,7 @@ class NativeEngine(TorchEngine):
     @property
     def differentiates(self) -> bool:
         """Whether `gradients` serves this kernel: one radial part, whose length scale is its only parameter."""
-        known = len(self.program.steps) == 1 and families()[self.program.forms[0].family]["differentiable"]
+        known = len(self.program.steps) == 1 and self.program.known[self.program.forms[0].family]["differentiable"]
         return known and list(self.kernel.parameters()) == ["length_scale"]
 
     def gradients(
@@ -183,7 +184,7 @@ class NativeEngine(TorchEngine):
         _, gain, _, _, _, scale, _ = leaf
         # With q = gain ‖z - c‖² and z = (x - shift) scale: sums of k'(q) (z - c), of k'(q) (z - c)² and of k'(q) q; for
         # sums of absolute differences, signs and magnitudes in place of z - c and its square.
-        degree = degree_of(self.program.forms[0])
+        degree = self.program.degree_of(self.program.forms[0])
         center_sums = np.empty((len(self.C), len(scale))) if in_centers else None
         scale_sums = np.empty((1, len(scale))) if in_scale and length_scale.ndim else None
         total = core.run_gradient(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -16,6 +16,7 @@ from gyrfalcon.data import Points, Source
 from gyrfalcon.kernels import Kernel, inputs_of
 from gyrfalcon.matrix import KernelMatrix
 from gyrfalcon.matrix.plan import default_budget
+from gyrfalcon.progress import Bar
 
 from .coordinates import coordinates_of
 from .directions import Direction, leading_direction
@@ -38,6 +39,7 @@ def fit_partition(
     memory_budget: int | None = None,
     threads: int = 1,
     direction: Direction = leading_direction,
+    bar: Bar | None = None,
 ) -> LocalFunction:
     """Fit exact leaves to what a global model leaves of the targets.
 
@@ -65,6 +67,8 @@ def fit_partition(
         How many leaves are solved at the same time, while the budget allows it.
     direction : callable
         What rows are split along.
+    bar : Bar, optional
+        Shows how many leaves are solved.
 
     Examples
     --------
@@ -85,7 +89,11 @@ def fit_partition(
     merged = None if (summed == 1).all() else summed
     budget = default_budget(torch.device("cpu")) if memory_budget is None else memory_budget
     solve = _solver_of_leaves(kernel, points, (targets, below), merged, noise, budget, intercept=intercept)
-    solutions = _each(solve, leaves, _workers(leaves, budget, threads))
+    solutions = []
+    for solution in _each(solve, leaves, _workers(leaves, budget, threads)):
+        solutions.append(solution)
+        if bar is not None:
+            bar.show(len(leaves), "", len(solutions))
     rows = np.concatenate(leaves)
     return LocalFunction(
         kernel=kernel,
@@ -135,8 +143,9 @@ def _workers(leaves: list[Array], budget: int, threads: int) -> int:
     return max(1, min(threads, len(leaves), budget // needed))
 
 
-def _each(solve: Callable[[Array], LeafSolution], leaves: list[Array], workers: int) -> list[LeafSolution]:
+def _each(solve: Callable[[Array], LeafSolution], leaves: list[Array], workers: int) -> Iterator[LeafSolution]:
     if workers == 1:
-        return [solve(rows) for rows in leaves]
+        yield from map(solve, leaves)
+        return
     with ThreadPoolExecutor(workers) as pool:
-        return list(pool.map(solve, leaves))
+        yield from pool.map(solve, leaves)

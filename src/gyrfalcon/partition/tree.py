@@ -15,6 +15,7 @@ from .directions import Direction, generic_direction, leading_direction
 from .settings import Partition
 
 BALANCED = 0.25  # the least share of the rows that a split should leave on each side
+TIED = 16 * float(np.finfo(np.float64).eps)  # of the sum of |direction · x|, up to which projections differ by rounding
 
 
 @dataclass(frozen=True)
@@ -207,7 +208,7 @@ def _split(X: Any, rows: Array, coordinates: Coordinates, settings: Partition, d
         along = candidate(some, coordinates)
         projected = np.asarray(some @ along, dtype=np.float64)
         order = np.argsort(projected, kind="stable")
-        cut = _cut(projected[order])
+        cut = _cut(projected[order], TIED * float((abs(some) @ np.abs(along)).max()))
         if cut is not None:
             break
     cut = len(rows) // 2 if cut is None else cut
@@ -225,11 +226,11 @@ def _split(X: Any, rows: Array, coordinates: Coordinates, settings: Partition, d
     return Split(along, float(lower), float(upper), rows[left], rows[right])
 
 
-def _cut(ranked: Array) -> int | None:
+def _cut(ranked: Array, rounding: float) -> int | None:
     """How many of the sorted numbers are to be on the left: the step between two that is nearest to the middle, if it
-    leaves enough on both sides."""
+    leaves enough on both sides. On a border of rounding width the order of a sum would decide about sides."""
     n = len(ranked)
-    steps = np.flatnonzero(np.diff(ranked) > 0) + 1
+    steps = np.flatnonzero(np.diff(ranked) > rounding) + 1
     if len(steps) == 0:
         return None
     cut = int(steps[np.argmin(np.abs(steps - n / 2))])

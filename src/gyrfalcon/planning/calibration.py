@@ -18,6 +18,7 @@ from gyrfalcon import centers, data
 from gyrfalcon.kernels import Kernel
 from gyrfalcon.linalg.triangles import SingularError
 from gyrfalcon.matrix import KernelMatrix
+from gyrfalcon.progress import Bar
 from gyrfalcon.solvers import LeastSquares
 from gyrfalcon.solvers.falkon import NormalEquations
 
@@ -70,6 +71,11 @@ class Rates:
 @lru_cache(maxsize=64)
 def calibrate(conditions: Conditions) -> Rates:
     """Measure the rates, once per process for the same conditions."""
+    with Bar("calibrating to this machine", verbose=True):
+        return _measured(conditions)
+
+
+def _measured(conditions: Conditions) -> Rates:
     began = time.perf_counter()
     first = _MiniatureFit(conditions, FEW_ROWS, FEW_CENTERS, SHORT_PASSES)
     first.run()

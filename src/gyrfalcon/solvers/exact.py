@@ -22,7 +22,7 @@ from .problem import LeastSquares
 from .solution import Record, Solution
 from .solver import Run, Solver, State, Traits
 
-ONE_THREAD_ROWS = 3000  # below, a factorization takes a fifth of a second, and threads may take longer to meet
+ONE_THREAD_ROWS = 5000  # below, a factorization takes less than a second, and threads may take longer to meet
 MATRICES = 2  # of n × n numbers that a solve in memory holds: √W K √W, and its copy that is factored
 
 

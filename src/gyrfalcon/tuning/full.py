@@ -7,7 +7,6 @@ K̃ = K k(C, C)⁻¹ Kᵀ does not change to first order while they leave the ro
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +18,7 @@ from gyrfalcon.solvers import LeastSquares
 
 from .folds import Folds, Places
 from .objectives.base import Criterion, Evaluation, Gradient, Statistics, evaluation
-from .pull import Pull, cholesky
+from .pull import Pull, cholesky, solve_factored
 
 
 def applies(problem: LeastSquares) -> bool:
@@ -94,14 +93,14 @@ def validation(problem: LeastSquares, folds: Folds, *, gradient: bool) -> Evalua
     lefts, rights = [], []
     error, weight, in_penalty = 0.0, 0.0, 0.0
     for fold in rows.folds(folds):
-        factor = fold.factor(problem.penalty)
-        alpha = torch.cholesky_solve(rows.Y[fold.kept], factor)
+        factor = cholesky(fold.among, 0.0, problem.penalty * fold.unit)
+        alpha = solve_factored(factor, rows.Y[fold.kept])
         residual = rows.Y[fold.out] - fold.predicted(alpha)
         weighted = fold.weights * residual
         error += float((weighted * residual).sum())
         weight += float(fold.weights.sum())
         if gradient:
-            b = torch.cholesky_solve(fold.across @ weighted, factor)
+            b = solve_factored(factor, fold.across @ weighted)
             left, right = torch.zeros_like(rows.Y), torch.zeros_like(rows.Y)
             left[fold.out], left[fold.kept], right[fold.kept] = -2 * weighted, 2 * b, alpha
             lefts.append(left)
@@ -130,7 +129,7 @@ class HeldOut:
         first = int(np.argmax(folds.labels == folds.held[0]))
         last_rows = len(folds.held) == 1 and bool((folds.labels[first:] == folds.held[0]).all())
         self._rows = _Rows(problem, count=first if last_rows else None)
-        self._folds = list(self._rows.folds(folds))
+        self._folds = self._rows.folds(folds)
         self._weight = sum(float(fold.weights.sum()) for fold in self._folds)
         if self._weight == 0:
             raise ValueError("weights: no row that has any is left on one side of the split")
@@ -139,7 +138,8 @@ class HeldOut:
         Y = self._rows.Y
         squares = 0.0
         for fold in self._folds:
-            residual = Y[fold.out] - fold.predicted(torch.cholesky_solve(Y[fold.kept], fold.factor(penalty)))
+            factor = cholesky(fold.among, 0.0, penalty * fold.unit)
+            residual = Y[fold.out] - fold.predicted(solve_factored(factor, Y[fold.kept]))
             squares += float((fold.weights * residual.square()).sum())
         return squares / (self._weight * Y.shape[1])
 
@@ -147,8 +147,7 @@ class HeldOut:
 def coefficients(problem: LeastSquares) -> Tensor:
     """α = (K + Nλ W⁻¹)⁻¹ Y."""
     rows = _Rows(problem)
-    rows.entries.diagonal().add_(rows.noise)
-    return torch.cholesky_solve(rows.Y, cholesky(rows.entries, 0.0))
+    return solve_factored(cholesky(rows.entries, 0.0, rows.noise), rows.Y)
 
 
 class _Fold(NamedTuple):
@@ -160,12 +159,6 @@ class _Fold(NamedTuple):
     unit: Tensor  # N W⁻¹ of the others
     among: Tensor  # K(kept, kept)
     across: Tensor  # K(kept, out)
-
-    def factor(self, penalty: float) -> Tensor:
-        """The lower factor of K(kept, kept) + Nλ W⁻¹."""
-        S = self.among.clone()
-        S.diagonal().add_(penalty * self.unit)
-        return cholesky(S, 0.0)
 
     def predicted(self, alpha: Tensor) -> Tensor:
         """K(out, kept) α, in the order in which both factors are read along their rows."""
@@ -188,11 +181,14 @@ class _Rows:
         self.noise = problem.penalty * self.unit
         self.entries = to_tensor(self.K.block(slice(0, n if count is None else count))).double()
 
-    def folds(self, folds: Folds) -> Iterator[_Fold]:
+    def folds(self, folds: Folds) -> list[_Fold]:
         """The folds that have rows on both sides."""
+        found = []
         for out, kept in folds.sides:
             inner, weights = self.entries[kept], self.weights[kept]
-            yield _Fold(out, kept, self.weights[out][:, None], weights.sum() / weights, inner[:, kept], inner[:, out])
+            shares = self.weights[out][:, None], weights.sum() / weights
+            found.append(_Fold(out, kept, *shares, inner[:, kept], inner[:, out]))
+        return found
 
     def still_centers(self, pull: Pull) -> Array | None:
         """The derivative in the centers, which is zero, if there is one."""
@@ -204,9 +200,7 @@ class _Full(_Rows):
 
     def __init__(self, problem: LeastSquares):
         super().__init__(problem)
-        S = self.entries
-        S.diagonal().add_(self.noise)
-        self.factor = cholesky(S, 0.0)
+        self.factor = cholesky(self.entries, 0.0, self.noise)
         self.A = torch.cholesky_inverse(self.factor)
         self.alpha = self.A @ self.Y
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import sparse
 
-from gyrfalcon.kernels import Kernel, Mapped
+from gyrfalcon.kernels import Kernel, Mapped, Warped
 from gyrfalcon.solvers.paths.plots import axes
 
 from .parameters import as_array
@@ -64,6 +65,8 @@ def plot_trace(model: Any, ax: Axes | None = None) -> Axes:
 def relevance(model: Any) -> Array:
     """How nonlinear the function may be in each feature: spread over the centers / length scale, the largest being one.
 
+    Of several kernels, as in a sum, it is that of the part which is most nonlinear in the feature.
+
     A long length scale means that the function is smooth in the feature, not that the feature is unimportant: what is
     linear in a feature that matters most has the longest. What each feature is worth is in `gyrfalcon.report`.
 
@@ -80,24 +83,32 @@ def relevance(model: Any) -> Array:
     >>> bool(relevance[0] == 1 and relevance[1] < 0.2)
     True
     """
-    C = as_array(model.centers_)
-    if C.dtype == object:
+    if sparse.issparse(model.centers_):
         raise ValueError("model has sparse centers: relevance needs dense ones")
-    weight = C.std(0) * _gains(model.kernel_, C.shape[1])
+    C = as_array(model.centers_)
+    weight = _moves(model.kernel_, C)
+    if weight is None:
+        raise ValueError(f"{model.kernel_!r} has no length scale to read relevance from")
     top = float(weight.max(initial=0.0))
     return np.asarray(weight / top if top > 0 else weight)
 
 
-def _gains(kernel: Kernel, features: int) -> Array:
-    """How far a kernel moves a point whose feature changes by one."""
-    matrix = np.eye(features)
+def _moves(kernel: Kernel, C: Array, matrix: Array | None = None) -> Array | None:
+    """How far a kernel, or the part of it that moves them most, moves points whose feature changes by its deviation.
+
+    The matrix is what the points are multiplied by before the kernel sees them.
+    """
+    if isinstance(kernel, Warped) and matrix is None:
+        return _moves(kernel.kernel, as_array(kernel.warp(C)))
     if isinstance(kernel, Mapped):
-        matrix, kernel = as_array(kernel.matrix), kernel.kernel
+        return _moves(kernel.kernel, C, as_array(kernel.matrix) @ (np.eye(C.shape[1]) if matrix is None else matrix))
     scale = getattr(kernel, "length_scale", None)
     if scale is None:
-        raise ValueError(f"{kernel!r} has no length scale to read relevance from")
+        moves = [found for _, part in kernel.children() if (found := _moves(part, C, matrix)) is not None]
+        return np.max(moves, axis=0) if moves else None
+    matrix = np.eye(C.shape[1]) if matrix is None else matrix
     scales = np.broadcast_to(as_array(scale), len(matrix))
-    return np.asarray(np.linalg.norm(matrix / scales[:, None], axis=0))
+    return np.asarray(C.std(0) * np.linalg.norm(matrix / scales[:, None], axis=0))
 
 
 def plot_relevance(model: Any, ax: Axes | None = None, *, most: int = 20) -> Axes:

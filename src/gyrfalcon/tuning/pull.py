@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.linalg import lapack
 from torch import Tensor
 
 from gyrfalcon.arrays import Array, as_numpy
@@ -57,22 +58,32 @@ class Pull:
             self._add(name, part)
 
 
-def cholesky(matrix: Tensor, jitter: float) -> Tensor:
-    """The lower factor of a symmetric matrix plus jitter·I, with ten times the jitter until there is one."""
+def cholesky(matrix: Tensor, jitter: float, noise: Tensor | float = 0.0) -> Tensor:
+    """The lower factor of a symmetric float64 matrix plus noise and jitter on its diagonal, with ten times the jitter
+    until there is one."""
     scale = float(matrix.diagonal().abs().max()) if len(matrix) else 1.0
     while True:
-        lifted = matrix
-        if jitter:
-            lifted = matrix.clone()
-            lifted.diagonal().add_(jitter)
-        factor, failed = torch.linalg.cholesky_ex(lifted)
+        lifted = matrix.clone()
+        lifted.diagonal().add_(noise).add_(jitter)
+        if lifted.is_cpu and lifted.numel():  # SciPy's LAPACK takes three quarters of the time of PyTorch's
+            upper, failed = lapack.dpotrf(lifted.numpy().T, lower=0, clean=1, overwrite_a=1)
+            factor = torch.from_numpy(upper.T)
+        else:
+            factor, failed = torch.linalg.cholesky_ex(lifted)
         # Each row of a factor ends in a pivot that all of its entries went into.
         if not int(failed) and math.isfinite(float(factor.diagonal().sum())):
-            found: Tensor = factor
-            return found
+            return factor
         if not jitter < 0.1 * scale:
             raise FloatingPointError("k(C, C) is not finite, or far from positive definite")
         jitter = max(10 * jitter, torch.finfo(matrix.dtype).eps * scale)
+
+
+def solve_factored(factor: Tensor, sides: Tensor) -> Tensor:
+    """S⁻¹ sides for S = LLᵀ, given L."""
+    if factor.is_cpu and factor.numel():
+        return torch.from_numpy(lapack.dpotrs(factor.numpy().T, sides.numpy(), lower=0)[0])
+    solved: Tensor = torch.cholesky_solve(sides, factor)
+    return solved
 
 
 def cholesky_backward(L: Tensor, in_factor: Tensor) -> Tensor:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 from scipy import sparse
 
 from gyrfalcon.arrays import AnyPoints, Array, as_numpy
-from gyrfalcon.kernels import Kernel, Warped
+from gyrfalcon.kernels import Kernel
 from gyrfalcon.solvers import LeastSquares
 from gyrfalcon.threads import one_thread_each
 
 from .judging import FAR, Judge, Judged
+from .kinds import Kind, is_absolute, kind_of, summed
 from .objectives import KFold, Objective
 from .optimizers import FAILURES
 from .parameters import length_scales
@@ -26,6 +28,7 @@ from .trace import Step
 from .tuner import Tuned
 from .warping import unwarped, warped_as
 
+NOTHING_LEARNED = 0.98  # of the variance: a kernel that leaves more is not worth adding to
 SPLIT_SEED = 0  # of the order in which rows are screened, searched and held out: the same rows, the same result
 COMMON, FUNCTION, ERROR = range(3)
 STEPS = ("one factor for all features", "gradients of the fitted function", "gradients of the error")
@@ -47,9 +50,9 @@ def search(
     Kernels are screened with a common factor of their length scales. For each of the best, length scales are then made
     from the gradients of the fitted function, and tuned by the gradient of the error, with a price for each move. All
     of these are judged on rows held out, or by folds of few; of kernels that err alike the simplest is taken.
-    `per_feature` says whether single length scales are tuned, None leaves it to the rows. Where the fit will
-    be `exact`, half the best kernel and half the best of another kind are judged together, and taken if that errs
-    clearly less; where there will be more rows than centers, length scales may be tuned on more rows.
+    `per_feature` says whether single length scales are tuned, None leaves it to the rows. The sum of the best kernels
+    of each kind is judged too, and taken unless it errs more than the best. Where the fit will not be `exact`, and
+    there will be more rows than centers, length scales may be tuned on more rows before.
     """
     n, recipe = data.points.shape[0], run.settings.recipe
     run = replace(run, objective=_objective(n, recipe), entries=recipe.search_rows**2, moves_centers=False)
@@ -75,19 +78,6 @@ def _order(points: AnyPoints) -> Array:
         span = halves.max(0) - low
         keys = ((halves - low) / np.where(span > 0, span, 1.0)) @ direction
     return np.argsort(keys, kind="stable")[random.permutation(points.shape[0])]
-
-
-Kind = tuple[type[Kernel], ...]
-
-
-def _kind(kernel: Kernel) -> Kind:
-    """What kernels are compared within: their type and, of one that is warped, that of its part."""
-    return (type(kernel), *(_kind(kernel.kernel) if isinstance(kernel, Warped) else ()))
-
-
-def _half(kernel: Kernel) -> Kernel:
-    """Inside of a map of features: so the compiled core knows both."""
-    return replace(kernel, kernel=0.5 * kernel.kernel) if isinstance(kernel, Warped) else 0.5 * kernel
 
 
 class _Pace:
@@ -156,7 +146,7 @@ class _Search:
         best = found[self._decide(found, judge.criterion)]
         if not exact:
             best = self._on_more_rows(best, judge, rows - held)
-        elif recipe.sums:
+        if recipe.sums and not self.run.settings.feature_map:  # which maps the points of one kernel
             best = self._alone_or_added(best, found, judge)
         return best.tuned, best.noise
 
@@ -180,26 +170,26 @@ class _Search:
         return (best, again)[chosen]
 
     def _alone_or_added(self, best: Judged, found: list[Judged], judge: Judge) -> Judged:
-        """The kernel or, if it errs less by more than a tie, half of it and half of the best of another kind."""
-        kind = _kind(best.tuned.problem.K.kernel)
-        others = [one for one in found if _kind(one.tuned.problem.K.kernel) != kind]
-        if self.run.late or not others:
+        """The kernel or, if it errs no more than by a tie, its sum with the best of each other kind."""
+        lowest: dict[Kind, Judged] = {kind_of(best.tuned.problem.K.kernel): best}
+        for one in sorted(found, key=lambda one: one.error):
+            lowest.setdefault(kind_of(one.tuned.problem.K.kernel), one)
+        parts = list(lowest.values())
+        if self.run.late or len(parts) == 1 or best.error > NOTHING_LEARNED:
             return best
-        other = min(others, key=lambda one: one.error)
-        problem = best.tuned.problem
-        both = _half(problem.K.kernel) + _half(other.tuned.problem.K.kernel)
-        penalty = float(np.sqrt(best.noise * other.noise)) / problem.total_weight
-        step = max(best.step, other.step)
-        added = judge(replace(best.tuned, problem=problem.at(kernel=both, penalty=penalty)), step)
+        problem, step = best.tuned.problem, max(one.step for one in parts)
+        kernel, noise = summed(parts)
+        posed = problem.at(kernel=kernel, penalty=noise / problem.total_weight)
+        added = judge(replace(best.tuned, problem=posed), step)
         if not judge.honest:
             added = added._replace(error=added.error * self._optimism(step))
-        chosen = int(added.error < (1 - self.recipe.tie) * best.error)
+        chosen = int(added.error < (1 + self.recipe.tie) * best.error)
         self.run.decide(
             "sum of kernels",
             f"{judge.criterion}, of that of a constant",
             [(one.tuned, one.noise, one.error) for one in (best, added)],
             chosen,
-            f"the sum, if it errs less by more than {self.recipe.tie:.0%}",
+            f"the sum, unless it errs more by {self.recipe.tie:.0%}: it depends less on which kernel was chosen",
         )
         return (best, added)[chosen]
 
@@ -208,23 +198,28 @@ class _Search:
         return 1 + self.recipe.optimism * step * self.problems[0].K.n_features / len(self.order)
 
     def _worth_reaching(self, problem: LeastSquares) -> float:
-        """The value that keeps a kernel in the race: near the best of its kind, and one of the best kinds so far."""
-        kind = _kind(problem.K.kernel)
+        """The value that keeps a kernel in the race: near the best of its kind, and what `_finalists` asks so far."""
+        kind = kind_of(problem.K.kernel)
         lowest: dict[Kind, float] = {}
         for other, value in zip(self.problems, self.values, strict=False):
-            lowest[_kind(other.K.kernel)] = min(value, lowest.get(_kind(other.K.kernel), np.inf))
+            lowest[kind_of(other.K.kernel)] = min(value, lowest.get(kind_of(other.K.kernel), np.inf))
         aim = FAR * lowest.pop(kind, np.inf)
-        ahead = sorted(lowest.values())[: self.recipe.finalists]
-        return min(aim, ahead[-1]) if len(ahead) == self.recipe.finalists else aim
+        ahead = sorted(lowest, key=lowest.__getitem__)[: self.recipe.finalists]
+        if len(ahead) < self.recipe.finalists:
+            return aim
+        last = lowest[ahead[-1]]
+        if self.recipe.both_metrics and is_absolute(kind) not in map(is_absolute, ahead):
+            last = max(last, FAR * lowest[ahead[0]])
+        return min(aim, last)
 
     def _families(self) -> list[list[int]]:
         """The places of kernels of one kind together, but for those far behind the best of it; the best kinds."""
         families: dict[Kind, list[int]] = {}
         for place in np.argsort(self.values, kind="stable"):
-            family = families.setdefault(_kind(self.problems[place].K.kernel), [])
+            family = families.setdefault(kind_of(self.problems[place].K.kernel), [])
             if not family or self.values[place] <= FAR * self.values[family[0]]:
                 family.append(int(place))
-        finalists = list(families.values())[: self.recipe.finalists]
+        finalists = self._finalists(families)
         if len(self.values) > 1:
             tried = zip(self.screened, self.values, strict=True)
             self.run.decide(
@@ -235,6 +230,21 @@ class _Search:
                 f"the lowest error; {len(finalists)} of {len(families)} go on",
             )
         return finalists
+
+    def _finalists(self, families: dict[Kind, list[int]]) -> list[list[int]]:
+        """The best kinds and, if all of them have one metric, the best kind of the other unless it is far behind.
+
+        Screening says too little of the metric to leave one out: where few features matter, length scales of single
+        features change it.
+        """
+        kinds = list(families)
+        finalists, others = kinds[: self.recipe.finalists], kinds[self.recipe.finalists :]
+        if self.recipe.both_metrics:
+            limit = FAR * self.values[families[kinds[0]][0]]
+            metrics = set(map(is_absolute, finalists))
+            near = (kind for kind in others if is_absolute(kind) not in metrics)
+            finalists += [kind for kind in islice(near, 1) if self.values[families[kind][0]] <= limit]
+        return [families[kind] for kind in finalists]
 
     def _candidates(self, family: list[int], data: Data, judge: Judge) -> list[Judged]:
         """Kernels of one kind, in order of simplicity: as screened, then tuned on some rows."""
@@ -282,11 +292,9 @@ class _Search:
     def _decide(self, found: list[Judged], criterion: str) -> int:
         """The place of the lowest error or, of the same kind, of the simplest that errs alike."""
         best = min(found, key=lambda one: one.error)
-        kind, limit = _kind(best.tuned.problem.K.kernel), (1 + self.recipe.tie) * best.error
-        alike = (
-            place for place, one in enumerate(found) if one.error <= limit and _kind(one.tuned.problem.K.kernel) == kind
-        )
-        chosen = next(alike)
+        kind, limit = kind_of(best.tuned.problem.K.kernel), (1 + self.recipe.tie) * best.error
+        alike = [kind_of(one.tuned.problem.K.kernel) == kind and one.error <= limit for one in found]
+        chosen = alike.index(True)
         self.run.decide(
             "length scales",
             f"{criterion}, of that of a constant",

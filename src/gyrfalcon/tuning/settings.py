@@ -19,7 +19,7 @@ class Recipe:
     screening_rows, screening_steps : int
         The rows on which every kernel is tried, with a common factor of its length scales, and the steps for each.
     finalists : int
-        The kernels whose length scales are then tuned feature by feature.
+        The kernels whose length scales are then tuned feature by feature; see also `both_metrics`.
     search_rows, search_steps : int
         The rows and steps for that. Every row is a center.
     few_rows, folds_of_few : int
@@ -50,8 +50,11 @@ class Recipe:
         If a search had fewer rows for each feature than this, and there are more rows than are made centers, length
         scales of the best kernel are tuned once more, on more rows and with so many steps.
     sums : bool
-        Whether the sum of half the best kernel and half the best of another kind is tried where every row is a center,
-        which is where it costs little more.
+        Whether the sum of the best kernels of each kind is tried. Each has the share of the ratio of signal to noise
+        that it has alone.
+    both_metrics : bool
+        Whether one more kernel goes on if all finalists have the same metric: the best with the other one, which is
+        the sum of absolute differences or the Euclidean distance, unless it errs 20 % more than the best.
 
     Examples
     --------
@@ -82,6 +85,7 @@ class Recipe:
     more_rows: int = 1400
     more_steps: int = 8
     sums: bool = True
+    both_metrics: bool = True
 
 
 @dataclass(frozen=True)
