@@ -83,9 +83,9 @@ def main() -> None:
         case "tuning_step":
             tuning_step.run()
         case "tabular":
-            tabular.run(arguments.quick)
+            tabular.run(arguments.quick, arguments.only)
         case "defaults":
-            defaults.run(arguments.quick)
+            defaults.run(arguments.quick, arguments.only, arguments.splits)
         case "many_rows":
             many_rows.run(arguments.quick)
         case "budget":
@@ -187,7 +187,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands.add_parser("gpytorch", parents=[quick], help=f"a tuned model beside GPyTorch's SGPR and SVGP; {data}")
     commands.add_parser("tuning_step", help="memory and time of one step of tuning on half a million rows")
-    commands.add_parser("tabular", parents=[quick], help="estimators as they come beside gradient boosting")
+    tables = commands.add_parser(
+        "tabular", parents=[quick], help=f"estimators as they come beside gradient boosting; {data}"
+    )
+    tables.add_argument("--only", nargs="+", choices=tabular.TABLES, default=(), help="some tables, added to the file")
     commands.add_parser(
         "many_rows", parents=[quick], help="errors and CPU time of defaults on synthetic tables of many rows"
     )
@@ -195,8 +198,17 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("small", parents=[quick], help="iris, wine, breast cancer, digits and diabetes as they come")
     steep = commands.add_parser("cliffs", parents=[quick], help="problems at which fits used to take far too long")
     steep.add_argument("--only", help=f"some of them, with commas between: {', '.join(cliffs.PROBLEMS)}")
-    commands.add_parser(
+    ranked = commands.add_parser(
         "defaults", parents=[quick], help=f"alternatives of automatic tuning on development tables; {data}"
+    )
+    ranked.add_argument(
+        "--only",
+        default=[],
+        type=lambda names: names.split(","),
+        help=f"some of them, with commas between: {', '.join(defaults.ALTERNATIVES)}",
+    )
+    ranked.add_argument(
+        "--splits", type=int, default=defaults.SPLITS, help="of each table in training and held-out rows"
     )
     commands.add_parser(
         "partition", parents=[quick], help=f"exact leaves beside more centers, and which settings are best; {data}"

@@ -186,6 +186,20 @@ def noise(smaller: int) -> Row:
     )
 
 
+def dask(smaller: int) -> Row:
+    """300,000 rows in partitions and 300 centers, beside the same rows in one array."""
+    import dask.array as da
+
+    random = np.random.default_rng(0)
+    X = random.normal(size=(300_000 // smaller, 10))
+    y = np.sin(X[:, 0]) + 0.3 * X[:, 1] + 0.1 * random.normal(size=len(X))
+    parts = da.from_array(X, chunks=(50_000 // smaller, 10))
+    model, seconds = _timed(lambda: _regressor(n_centers=300).fit(parts, y))
+    _, other_seconds = _timed(lambda: _regressor(n_centers=300).fit(X, y))
+    remark = f"r2 {model.score(parts, y):.4f}, threads of this process"
+    return Row("300,000 rows of Dask", seconds, "one array", other_seconds, remark)
+
+
 PROBLEMS: dict[str, Callable[[int], Row]] = {
     "digits": digits,
     "classes_300": lambda smaller: classes(300, smaller),
@@ -199,4 +213,5 @@ PROBLEMS: dict[str, Callable[[int], Row]] = {
     "one_feature": one_feature,
     "categories": categories,
     "noise": noise,
+    "dask": dask,
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,6 +35,21 @@ def load(name: str, seed: int, rows: int | None = None, test_rows: int | None = 
         y, y_test = np.log(y), np.log(y_test)
     kept, held = (random.permutation(len(part))[:most] for part, most in ((y, rows), (y_test, test_rows)))
     return Split(X[kept], y[kept], X_test[held], y_test[held])
+
+
+def development_file(name: str) -> Path:
+    """Where a table lies that constants are chosen on, in the folder that GYRFALCON_DATA names."""
+    return Path(os.environ.get("GYRFALCON_DATA", ""), name, "data.npz")
+
+
+def development(name: str, seed: int) -> Split:
+    """One of the splits that came with such a table, or else a fifth of its rows for the test, drawn at random."""
+    with np.load(development_file(name)) as file:
+        X, y = file["X"].astype(np.float64), file["y"].ravel()
+        test = np.random.default_rng(seed).random(len(y)) >= 0.8
+        if "test_mask" in file.files:
+            test = file["test_mask"][:, seed].astype(bool)
+    return Split(X[~test], y[~test], X[test], y[test])
 
 
 def standardized(split: Split, dtype: Any = np.float64) -> Split:
