@@ -53,9 +53,9 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
     Parameters
     ----------
     kernel : str, Kernel or callable
-        A name such as "gaussian", "laplacian", "matern"; "auto", the better of Gaussian and Matérn if it is tuned, else
-        Gaussian; or one of `gyrfalcon.kernels`, which brings its own length
-        scale; or a function of two tensors.
+        A name such as "gaussian", "laplacian", "matern"; "auto", which tuning chooses among Gaussian, Matérn and
+        product Laplacian kernels and their sums, and which is Gaussian without tuning; one of `gyrfalcon.kernels`,
+        which brings its own length scale; or a function of two tensors.
     length_scale : "auto", float or one float per feature
         "auto" is tuned, starting from the spread of each feature times the median distance between points.
     penalty : "auto" or float
