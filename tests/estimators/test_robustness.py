@@ -519,3 +519,24 @@ def test_one_more_row_changes_little():
         gf.KernelRegressor(**given, random_state=0).fit(X[:n], y[:n]).predict(X[:500]) for n in (2000, 2001)
     )
     assert np.abs(after - before).mean() < 1e-3
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_plain_frames_of_the_columns_of_the_fit_need_no_second_check(dtype, monkeypatch):
+    random = np.random.default_rng(0)
+    table = pd.DataFrame(random.normal(size=(60, 3)).astype(dtype), columns=["a", "b", "c"])
+    model = gf.KernelRegressor("gaussian", verbose=False).fit(table, table["a"] + table["b"])
+    expected = model.predict(table)
+    for other in (table.iloc[:, ::-1], table.rename(columns={"a": "z"}), table[["a", "b"]]):
+        with pytest.raises(ValueError, match="feature names"):
+            model.predict(other)
+    with pytest.raises(ValueError, match="NaN"):
+        model.predict(table.mask(table > 1))
+    whole = model.predict(table.round().astype(int))  # which has another type
+
+    def refuse(*args, **settings):
+        raise AssertionError("checked again")
+
+    monkeypatch.setattr("gyrfalcon.estimators.data.validate_data", refuse)
+    np.testing.assert_array_equal(model.predict(table), expected)
+    assert whole.shape == expected.shape

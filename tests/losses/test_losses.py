@@ -188,3 +188,29 @@ def test_only_kinks_are_rounded():
         smoothed(LOSSES["squared"], 0.1)
     with pytest.raises(ValueError, match="width must be positive, got 0"):
         smoothed(Hinge(), 0)
+
+
+@EVERY
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_second_derivatives_at_a_point_keep_type_and_order(name, t, dtype):
+    F, Y = case(name, t)
+    V = torch.randn((t, len(F)), dtype=dtype, generator=torch.Generator().manual_seed(0)).T
+    found = LOSSES[name].hessian_at(F, Y, like=V)(V)
+    assert (found.dtype, found.shape) == (dtype, V.shape)
+    torch.testing.assert_close(found.double(), LOSSES[name].hessian_product(F, Y, V), rtol=1e-5, atol=1e-6)
+
+
+def test_float32_keeps_second_derivatives_of_sure_points():
+    """Where one class has all but 1e-9 of the probability, those of the others are far below the rounding of one."""
+    F, Y = torch.tensor([[20.0, 0.0, -1.0]], dtype=torch.float64), torch.tensor([[1.0, 0.0, 0.0]])
+    V = torch.tensor([[1.0, 2.0, 4.0]])
+    found = LOSSES["softmax"].hessian_at(F, Y, like=V)(V)
+    _, _, hessian = FORMULAS["softmax"](F.numpy(), Y.numpy())
+    np.testing.assert_allclose(found.numpy(), np.einsum("ikl,il->ik", hessian, V.numpy()), rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_losses_that_are_relative_do_not_notice_a_constant(name):
+    F, Y = case(name, 4)
+    same = torch.allclose(LOSSES[name].value(F + 3, Y), LOSSES[name].value(F, Y))
+    assert same == LOSSES[name].relative

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -31,6 +32,7 @@ class Loss(ABC):
 
     name: ClassVar[str]
     smooth: ClassVar[bool] = True
+    relative: ClassVar[bool] = False  # whether only differences of outputs matter
     native: ClassVar[str | None] = None  # its name in the compiled core, which makes stochastic steps; see native_name
 
     @property
@@ -58,6 +60,10 @@ class Loss(ABC):
     @abstractmethod
     def hessian_product(self, F: Tensor, Y: Tensor, V: Tensor) -> Tensor:
         """The t × t second derivative of each point times its row of V, of shape (n, t)."""
+
+    def hessian_at(self, F: Tensor, Y: Tensor, *, like: Tensor) -> Callable[[Tensor], Tensor]:
+        """V ↦ `hessian_product(F, Y, V)` for many V of the type and the memory order of `like`, which it keeps."""
+        return lambda V: self.hessian_product(F, Y, V).to(like.dtype)
 
     @abstractmethod
     def curvature(self, F: Tensor, Y: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -21,6 +22,7 @@ class Softmax(Loss):
     """
 
     name: ClassVar[str] = "softmax"
+    relative: ClassVar[bool] = True
     native: ClassVar[str | None] = "softmax"
 
     def value(self, F: Tensor, Y: Tensor) -> Tensor:
@@ -30,8 +32,19 @@ class Softmax(Loss):
         return self.probabilities(F) - Y.double()
 
     def hessian_product(self, F: Tensor, Y: Tensor, V: Tensor) -> Tensor:
-        P, V = self.probabilities(F), V.double()
-        return P * (V - (P * V).sum(1, keepdim=True))
+        V = V.double()
+        return self.hessian_at(F, Y, like=V)(V)
+
+    def hessian_at(self, F: Tensor, Y: Tensor, *, like: Tensor) -> Callable[[Tensor], Tensor]:
+        wide = self.probabilities(F)
+        P, likeliest = torch.empty_like(like).copy_(wide), wide.argmax(1, keepdim=True)
+
+        def product(V: Tensor) -> Tensor:
+            # A constant added to V changes nothing. This one leaves a mean without large terms, and so no cancellation.
+            weighted = (V - V.gather(1, likeliest)).mul_(P)
+            return weighted.addcmul_(P, weighted.sum(1, keepdim=True), value=-1)
+
+        return product
 
     def curvature(self, F: Tensor, Y: Tensor) -> Tensor:
         P = self.probabilities(F)

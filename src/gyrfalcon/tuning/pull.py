@@ -80,9 +80,8 @@ def cholesky(matrix: Tensor, jitter: float, noise: Tensor | float = 0.0) -> Tens
 
 def solve_factored(factor: Tensor, sides: Tensor) -> Tensor:
     """S⁻¹ sides for S = LLᵀ, given L."""
-    if factor.is_cpu and factor.numel():
-        return torch.from_numpy(lapack.dpotrs(factor.numpy().T, sides.numpy(), lower=0)[0])
-    solved: Tensor = torch.cholesky_solve(sides, factor)
+    half = torch.linalg.solve_triangular(factor, sides, upper=False)  # half the time of LAPACK's potrs for few sides
+    solved: Tensor = torch.linalg.solve_triangular(factor.T, half, upper=True)
     return solved
 
 

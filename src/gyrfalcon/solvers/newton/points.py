@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from scipy.linalg import blas, lapack
+from scipy.linalg import lapack
 from torch import Tensor
+from torch.linalg import solve_triangular
 
 from gyrfalcon.arrays import Array, as_numpy
 from gyrfalcon.linalg.triangles import cholesky_with_jitter
@@ -17,7 +18,7 @@ from .space import Direction, Space
 
 LEAST_PENALTY = 1e-12  # over the largest k(x, x), below which coefficients are not unique numerically
 LEAST_CURVATURE = 1e-3  # of a row, as a part of the mean: the preconditioner takes that for rows that have less
-SAME_CURVATURES = 0.3  # mean change of curvatures, relative to their mean, up to which factors are not made again
+SAME_CURVATURES = 1.0  # mean change of curvatures, relative to their mean, up to which factors are not made again
 SINGLE_RIDGE = 16 * float(np.finfo(np.float32).eps)  # least ridge, over the largest eigenvalue, of float32 factors
 UNRELIABLE = 10  # times its rounding, below which a squared norm is computed again in float64
 FIRST_PENALTY = 1e-4  # where a path of penalties begins, as a part of max k(x, x)
@@ -31,7 +32,8 @@ class PointSpace(Space):
     has the second derivatives of the loss. The preconditioner has one curvature cᵢ for each row, the mean of those of
     its outputs, so that they all share one factor. It maps r to the z with C(Kz + 1b) + 2μz = r, C = diag(c), so that
     the image Kz + 1b = C⁻¹(r - 2μz) comes without a product with K. Of conjugate gradients every iteration is one solve
-    with √C K √C + 2μI. It may be done in float32, as K times the direction is made anew in float64.
+    with √C K √C + 2μI. The iterations know r and z over √C, and images times √C. They may be done in float32, since K
+    times the direction that they find is made anew in float64.
     """
 
     def __init__(self, problem: Risk, K: Array):
@@ -53,9 +55,15 @@ class PointSpace(Space):
             self.problem.check_start(beta)
             x[: self.n] = as_numpy(beta, np.float64)
             x[self.n :] = as_numpy(b, np.float64)
-            if self.intercept:
-                x[: self.n] -= x[: self.n].mean(0)
+            self._center(x)
         return x
+
+    def _center(self, x: Array) -> None:
+        """Take out of x what changes no loss; rounding would let it grow, as nothing pulls it back."""
+        if self.intercept:
+            x[: self.n] -= x[: self.n].mean(0)
+        if self.problem.loss.relative:
+            x -= x.mean(1, keepdims=True)
 
     def predict(self, x: Array) -> Tensor:
         return torch.from_numpy(self._product(x[: self.n]) + x[self.n :].sum(0))
@@ -63,8 +71,7 @@ class PointSpace(Space):
     def _product(self, alpha: Array) -> Array:
         self.passes += 1
         with self.problem.timed("iterate"):
-            found: Array = self.K @ alpha
-        return found
+            return as_numpy(torch.from_numpy(self.K) @ torch.from_numpy(alpha))
 
     def split(self, x: Array) -> tuple[Tensor, Tensor]:
         return torch.from_numpy(x[: self.n].copy()), torch.from_numpy(x[self.n :].sum(0))
@@ -79,13 +86,14 @@ class PointSpace(Space):
     def expand(self, x: Array, F: Tensor, mu: float) -> None:
         problem = self.problem
         self.x, self.F = x, F
-        self.gradient: Array = self.weight * as_numpy(problem.loss.gradient(F, problem.Y)) + 2 * mu * x[: self.n]
+        gradient = self.weight * as_numpy(problem.loss.gradient(F, problem.Y)) + 2 * mu * x[: self.n]
         c = (self.weight * as_numpy(problem.loss.curvature(F, problem.Y)))[:, 0]
         # Less than the second, where all rows are far on their sides, changes the ridge by nothing but rounding.
         c = np.maximum(c, max(LEAST_CURVATURE * float(c.mean()), 2 * mu / (self.n * self.scale)))
         same = self.made is not None and self.mu == mu
         if not same or float(np.abs(c - self.made).mean()) > SAME_CURVATURES * float(c.mean()):
             self._factor(c, mu)
+        self.gradient = self._scaled(gradient)
         self.z, self.image = self._solve(self.gradient)
         self.norm, reliable = self._norm(self.gradient, self.image)
         if not reliable and self.sharpen():
@@ -96,92 +104,96 @@ class PointSpace(Space):
         with self.problem.timed("factor"):
             top = self.scale * float(c.sum())  # at least the largest eigenvalue
             self.made, self.mu, self.ridge = c, mu, 2 * mu
-            self.root: Array = np.sqrt(c)[:, None]
+            self.root = np.sqrt(c)[:, None]
             single = not self.sharp and 2 * mu >= SINGLE_RIDGE * top
             if not (single and self._factor_single()):
                 self.ridge = max(2 * mu, DOUBLE_RIDGE * top)
-                self.U = self._scaled(np.float64)
-                self.ridge += cholesky_with_jitter(self.U, 0.0)
+                U = self._with_ridge(torch.float64)
+                self.ridge += cholesky_with_jitter(U, 0.0)
+                self.U = torch.from_numpy(U)
+        self.ones: Tensor | None = None
         if self.intercept:
-            ones = self._solve_factored(self.root * self.root)
-            self.ones = ones / ones.sum()
+            root = self._scaled(self.root * self.root)
+            ones = self._solve(root)[0]
+            self.weights_of_ones, self.ones = root.T, ones / (root.T @ ones)
         slopes = self.problem.loss.gradient(torch.zeros_like(self.F), self.problem.Y)
-        at_zero = self.weight * as_numpy(slopes)
+        at_zero = self._scaled(self.weight * as_numpy(slopes))
         self.norm_at_zero = self._norm(at_zero, self._solve(at_zero)[1])[0]
 
-    def _scaled(self, dtype: type) -> Array:
-        """√C K √C + ridge·I."""
-        root: Array = self.root.astype(dtype)
-        S: Array = np.multiply(self.K, root.T, dtype=dtype, order="F", casting="same_kind")
-        S *= root
-        np.fill_diagonal(S, S.diagonal() + dtype(self.ridge))
-        return S
+    def _with_ridge(self, dtype: torch.dtype) -> Array:
+        """√C K √C + ridge·I, in Fortran order."""
+        root = torch.from_numpy(self.root).to(dtype)
+        S = torch.empty((self.n, self.n), dtype=dtype).copy_(torch.from_numpy(self.K.T))  # which K is, too
+        S.mul_(root).mul_(root.T).diagonal().add_(self.ridge)
+        return S.numpy().T
 
     def _factor_single(self) -> bool:
-        self.U, info = lapack.spotrf(self._scaled(np.float32), lower=0, clean=0, overwrite_a=1)
+        U, info = lapack.spotrf(self._with_ridge(torch.float32), lower=0, clean=0, overwrite_a=1)
+        self.U = torch.from_numpy(U)
         return bool(info == 0)
 
-    def _solve_factored(self, r: Array) -> Array:
-        """√C (UᵀU)⁻¹ √C⁻¹ r."""
-        trsm = blas.strsm if self.U.dtype == np.float32 else blas.dtrsm
-        v = np.divide(r, self.root).astype(self.U.dtype, copy=False).T  # in Fortran order, with rows for columns
-        v = trsm(1.0, self.U, trsm(1.0, self.U, v, side=1, overwrite_b=1), side=1, trans_a=1, overwrite_b=1)
-        z: Array = np.multiply(v.T, self.root)
-        return z
+    def _scaled(self, r: Array) -> Tensor:
+        """√C⁻¹ r in the type of U and, for the solves, with outputs that are contiguous."""
+        return torch.from_numpy(np.ascontiguousarray((r / self.root).T)).to(self.U.dtype).T
 
-    def _solve(self, r: Array) -> tuple[Array, Array]:
-        """z and its image."""
+    def _solve(self, r: Tensor) -> tuple[Tensor, Tensor]:
+        """√C⁻¹ z and √C times its image, for √C⁻¹ r."""
         self.passes += 1
         with self.problem.timed("iterate"):
-            z = self._solve_factored(r)
-            if self.intercept:
-                z -= self.ones * z.sum(0)
-            return z, (r - self.ridge * z) / (self.root * self.root)
+            z = solve_triangular(self.U, solve_triangular(self.U.T, r, upper=False), upper=True)
+            if self.ones is not None:
+                z -= self.ones * (self.weights_of_ones @ z)
+            return z, torch.sub(r, z, alpha=self.ridge)
 
-    def _norm(self, gradient: Array, image: Array) -> tuple[float, bool]:
+    def _norm(self, gradient: Tensor, image: Tensor) -> tuple[float, bool]:
         """The root of ⟨gradient, image⟩, and whether it is more than rounding, below which it does not go."""
-        squared = float(np.vdot(gradient, image))
-        rounding = float(np.finfo(self.U.dtype).eps) * float(np.linalg.norm(gradient) * np.linalg.norm(image))
+        squared = _inner(gradient.double(), image.double())
+        rounding = torch.finfo(self.U.dtype).eps * float(gradient.norm()) * float(image.norm())
         return float(np.sqrt(max(squared, rounding))), squared > UNRELIABLE * rounding
 
     def residual(self, penalty: float) -> float:
         return self.norm / (self.norm_at_zero or 1.0)
 
     def direction(self, tolerance: float, steps: int) -> Direction:
-        alpha, image, iterations = self._conjugate_gradients(tolerance, steps)
+        found, found_image, iterations = self._conjugate_gradients(tolerance, steps)
+        x = np.zeros_like(self.x)
+        alpha, b = x[: self.n], x[self.n :]
+        alpha[:] = self.root * as_numpy(found.double())
+        self._center(x)
         product = self._product(alpha)
-        b = (image - product).mean(0, keepdims=True)[: self.intercept]
-        x = np.concatenate([alpha, b])
+        b[:] = (as_numpy(found_image.double()) / self.root - product).mean(0)
         cross, square = float(np.vdot(self.x[: self.n], product)), float(np.vdot(alpha, product))
         return Direction(x, torch.from_numpy(product + b.sum(0)), cross, square, iterations)
 
-    def _conjugate_gradients(self, tolerance: float, steps: int) -> tuple[Array, Array, int]:
-        """A direction, its image and the number of iterations."""
-        loss, Y, F = self.problem.loss, self.problem.Y, self.F
-        r, z, image = -self.gradient, -self.z, -self.image
-        found, found_image = np.zeros_like(z), np.zeros_like(z)
-        p, p_image = z, image
-        squared = float(np.vdot(r, image))
+    def _conjugate_gradients(self, tolerance: float, steps: int) -> tuple[Tensor, Tensor, int]:
+        """√C⁻¹ times a direction, √C times its image, and the number of iterations, in the type of U."""
+        r, p, p_image = -self.gradient, -self.z, -self.image
+        hessian = self.problem.loss.hessian_at(self.F, self.problem.Y, like=r)
+        rates = torch.from_numpy(self.weight / (self.root * self.root)).to(r.dtype)
+        found, found_image = torch.zeros_like(p), torch.zeros_like(p)
+        squared = _inner(r, p_image)
         goal = tolerance**2 * squared
         iteration = 0
-        while iteration < steps and squared > goal:
-            bent = as_numpy(loss.hessian_product(F, Y, torch.from_numpy(p_image)))
-            q = self.weight * bent + 2 * self.mu * p
-            curvature = float(np.vdot(p_image, q))
+        while squared > goal:
+            q = (rates * hessian(p_image)).add_(p, alpha=2 * self.mu)
+            curvature = _inner(p_image, q)
             if not curvature > 0:
                 break
             length = squared / curvature
-            found += length * p
-            found_image += length * p_image
-            r -= length * q
+            found.add_(p, alpha=length)
+            found_image.add_(p_image, alpha=length)
             iteration += 1
+            if iteration == steps:
+                break
+            r.sub_(q, alpha=length)
             z, image = self._solve(r)
-            before, squared = squared, float(np.vdot(r, image))
-            p, p_image = z + squared / before * p, image + squared / before * p_image
+            before, squared = squared, _inner(r, image)
+            p.mul_(squared / before).add_(z)
+            p_image.mul_(squared / before).add_(image)
         return found, found_image, iteration
 
     def sharpen(self) -> bool:
-        if self.U.dtype == np.float64:
+        if self.U.dtype == torch.float64:
             return False
         self.sharp, self.made = True, None
         return True
@@ -197,3 +209,8 @@ class PointSpace(Space):
         self.F = torch.zeros(self.problem.Y.shape, dtype=torch.float64)
         self._factor(arrays["curvatures"], facts["mu"])
         self.passes = facts["passes"]
+
+
+def _inner(a: Tensor, b: Tensor) -> float:
+    """⟨a, b⟩ of matrices with contiguous columns; the sums over columns are float64."""
+    return float(np.einsum("ij,ij->i", a.T.numpy(), b.T.numpy()).sum(dtype=np.float64))
