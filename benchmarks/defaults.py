@@ -44,6 +44,7 @@ ALTERNATIVES: dict[str, Recipe] = {
     "fewer rows": replace(Recipe(), search_rows=400, fitted_rows=500),
     "more rows": replace(Recipe(), search_rows=1200, fitted_rows=1500),
     "twice the steps": replace(Recipe(), search_steps=30),
+    "one smaller noise": replace(Recipe(), noise_factors=(0.4, 2.5)),
     "the noise as found": replace(Recipe(), noise_factors=()),
     "no sums of kernels": replace(Recipe(), sums=False),
     "one metric": replace(Recipe(), both_metrics=False),

@@ -21,7 +21,10 @@ FAR = 1.2  # times the lowest error so far: more than another noise or a few mor
 
 
 class Judged(NamedTuple):
-    """A tuned kernel, the step that found it, its error over that of a constant, and the noise that has it."""
+    """A tuned kernel, the step that found it, its error over that of a constant, and the noise that has it.
+
+    The noise is that of the rows which are fitted to predict the others, not of all of them.
+    """
 
     tuned: Tuned
     step: int
@@ -49,26 +52,35 @@ class Judge:
         self._problem: LeastSquares | None = None  # whose points others share
         self._lowest = float("inf")
         self.honest = held is not None
+        self._fitted: float  # the share of the weight that is fitted to predict the rest
         if held is None:
             folds = min(FOLDS, len(kept))
             self.data = data.at(kept)
             self.folds = Folds(np.arange(len(kept)) * folds // len(kept), tuple(range(folds)))
+            self._fitted = 1 - 1 / folds
             self.criterion = f"error of {folds} folds"
         else:
             self.data = data.at(np.concatenate([kept, held]))
             self.folds = Folds(np.repeat(np.arange(2), [len(kept), len(held)]), (1,))
+            weights = self.data.weights
+            self._fitted = (
+                len(kept) / len(self.data.Y) if weights is None else float(weights[: len(kept)].sum() / weights.sum())
+            )
             self.criterion = f"error on {len(held)} held-out rows"
 
-    def __call__(self, tuned: Tuned, step: int) -> Judged:
-        noise = noise_of(tuned.problem)
+    def __call__(self, tuned: Tuned, step: int, noise: float) -> Judged:
+        error, noise = self._best(self._errors(tuned), noise)
+        self._lowest = min(self._lowest, error)
+        return Judged(tuned, step, error, noise)
+
+    def _errors(self, tuned: Tuned) -> Callable[[float], float]:
+        """The error of a kernel at any noise, over that of a constant."""
         kernel = tuned.problem.K.kernel
         if self._problem is None:
-            self._problem = self.data.problem(kernel, None, noise, self.memory_budget)
+            self._problem = self.data.problem(kernel, None, noise_of(tuned.problem), self.memory_budget)
         problem = self._problem.at(kernel=kernel)
-        held_out = HeldOut(problem, self.folds)
-        error, noise = self._best(lambda noise: held_out.error(noise / problem.total_weight), noise)
-        self._lowest = min(self._lowest, error)
-        return Judged(tuned, step, error / (float(np.mean(problem.value_at_zero)) or 1.0), noise)
+        held_out, constant = HeldOut(problem, self.folds), float(np.mean(problem.value_at_zero)) or 1.0
+        return lambda noise: held_out.error(noise / (self._fitted * problem.total_weight)) / constant
 
     def _best(self, error_at: Callable[[float], float], found: float) -> tuple[float, float]:
         """The lowest error and its noise: larger ones are tried while errors fall or, if none falls, smaller ones."""

@@ -62,8 +62,11 @@ def search(
 
 
 def _objective(rows: int, recipe: Recipe) -> Objective:
-    folds = min(rows, recipe.folds_of_few) if rows <= recipe.few_rows else 2
-    return KFold(folds=folds, random_state=None)
+    return KFold(folds=_folds(rows, recipe), random_state=None)
+
+
+def _folds(rows: int, recipe: Recipe) -> int:
+    return min(rows, recipe.folds_of_few) if rows <= recipe.few_rows else 2
 
 
 def _order(points: AnyPoints) -> Array:
@@ -113,6 +116,8 @@ class _Search:
     ):
         self.data, self.run, self.recipe, self.memory_budget = data, run, recipe, memory_budget
         self.last, self.forced = last, forced  # the last step, and whether it is taken whatever the errors say
+        # Of the rows, what a fold is fitted to: with the weight of all, a penalty would be more noise than it was.
+        self.fitted = 1.0 if run.fixed_penalty else 1 - 1 / _folds(data.points.shape[0], recipe)
         self.order = _order(data.points)
         few = data.at(self.order[: recipe.screening_rows])
         first = few.problem(kernels[0], None, noise, memory_budget)
@@ -130,7 +135,7 @@ class _Search:
         families = self._families()
         if self.run.late:
             tuned = self.screened[int(np.argmin(self.values))]
-            return tuned, noise_of(tuned.problem)
+            return tuned, self._noise(tuned)
         rows, recipe = len(self.order), self.recipe
         held = min(recipe.judging_rows, int(recipe.judging_share * rows))
         factors = () if self.run.fixed_penalty else recipe.noise_factors
@@ -157,8 +162,9 @@ class _Search:
         count = min(recipe.more_rows, rows)
         if best.step < ERROR or self.run.late or not few or count < 1.5 * recipe.search_rows or not judge.honest:
             return best
-        more = self.data.at(self.order[:count]).problem(problem.K.kernel, None, best.noise, self.memory_budget)
-        again = judge(self._tune(more, recipe.more_steps, per_feature=True), ERROR)
+        noise = best.noise / self.fitted
+        more = self.data.at(self.order[:count]).problem(problem.K.kernel, None, noise, self.memory_budget)
+        again = self._judged(judge, self._tune(more, recipe.more_steps, per_feature=True), ERROR)
         chosen = int(again.error < best.error)
         self.run.decide(
             "length scales on more rows",
@@ -180,7 +186,7 @@ class _Search:
         problem, step = best.tuned.problem, max(one.step for one in parts)
         kernel, noise = summed(parts)
         posed = problem.at(kernel=kernel, penalty=noise / problem.total_weight)
-        added = judge(replace(best.tuned, problem=posed), step)
+        added = judge(replace(best.tuned, problem=posed), step, noise)
         if not judge.honest:
             added = added._replace(error=added.error * self._optimism(step))
         chosen = int(added.error < (1 + self.recipe.tie) * best.error)
@@ -248,7 +254,7 @@ class _Search:
 
     def _candidates(self, family: list[int], data: Data, judge: Judge) -> list[Judged]:
         """Kernels of one kind, in order of simplicity: as screened, then tuned on some rows."""
-        plain = [judge(self.screened[place], COMMON) for place in family]
+        plain = [self._judged(judge, self.screened[place], COMMON) for place in family]
         best = family[int(np.argmin([one.error for one in plain]))]
         first, constant = self.problems[best], float(np.mean(self.problems[best].value_at_zero))
         # What explains next to nothing may have been led to a constant function: gradients start elsewhere.
@@ -270,12 +276,19 @@ class _Search:
             weighted = self._tune(start.at(kernel=reweighted(start)), recipe.screening_steps)
             if min(weighted.trace.values) < before:
                 start = weighted.problem
-                found.append(judge(weighted, FUNCTION))
+                found.append(self._judged(judge, weighted, FUNCTION))
             if self.forced or data.points.shape[0] >= recipe.rows_per_scale * d:
-                found.append(judge(self._tune(start, recipe.search_steps, per_feature=True), ERROR))
+                found.append(self._judged(judge, self._tune(start, recipe.search_steps, per_feature=True), ERROR))
         except FAILURES:  # a function that does not change, or an objective that has no value
             pass
         return found
+
+    def _judged(self, judge: Judge, tuned: Tuned, step: int) -> Judged:
+        return judge(tuned, step, self._noise(tuned))
+
+    def _noise(self, tuned: Tuned) -> float:
+        """The noise of the rows that folds were fitted to."""
+        return self.fitted * noise_of(tuned.problem)
 
     def _tune(self, problem: LeastSquares, steps: int, *, per_feature: bool = False, aim: float = np.inf) -> Tuned:
         """Some steps, or fewer if at the rate of the last one the value would not come down to the `aim`."""

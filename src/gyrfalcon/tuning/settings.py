@@ -45,7 +45,8 @@ class Recipe:
     tie : float
         Errors that differ by less than this part of themselves are called equal, and the simpler kernel is taken.
     noise_factors : tuple of floats
-        The noise is chosen once more by the rows held out, among what was found and these multiples of it.
+        The noise is chosen once more by the rows held out: among what was found and these multiples of it, in their
+        order, as long as the error falls.
     rows_per_feature, more_rows, more_steps : int
         If a search had fewer rows for each feature than this, and there are more rows than are made centers, length
         scales of the best kernel are tuned once more, on more rows and with so many steps.
@@ -80,7 +81,7 @@ class Recipe:
     optimism: float = 0.5
     learned: float = 0.9
     tie: float = 0.01
-    noise_factors: tuple[float, ...] = (0.4, 2.5)
+    noise_factors: tuple[float, ...] = (0.064, 0.16, 0.4, 2.5)
     rows_per_feature: int = 30
     more_rows: int = 1400
     more_steps: int = 8
