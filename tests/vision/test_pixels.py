@@ -8,7 +8,7 @@ from sklearn.exceptions import NotFittedError
 import gyrfalcon as gf
 from gyrfalcon import vision
 from gyrfalcon.vision.additive import RECENTERINGS
-from gyrfalcon.vision.pixels import cell_labels
+from gyrfalcon.vision.pixels import cell_shares
 from reference import dense, ridge
 from reference.vision import colors, picture
 
@@ -45,10 +45,9 @@ def test_fit_finds_the_objects_of_new_pictures():
 
 def rows_and_targets(model):
     frames = model._model.frames.values()
-    labels = np.concatenate([rows.labels for rows in frames])
-    return np.concatenate([rows.X for rows in frames]).astype(np.float64), np.where(
-        labels[:, None] == np.arange(3), 1.0, -1.0
-    )
+    X, shares = (np.concatenate([getattr(rows, name) for rows in frames]) for name in ("X", "shares"))
+    assert 0 < (shares.max(1) < 1).mean() < 1  # some cells are mixed
+    return X.astype(np.float64), 2.0 * shares - 1.0
 
 
 def assert_is_dense_nystrom(model):
@@ -144,13 +143,23 @@ def test_classes_by_name_come_one_after_another():
     assert "never shown" not in set(model.predict(image).ravel())
 
 
-def test_a_cell_has_the_label_of_most_of_its_marked_pixels():
+def test_a_cell_is_of_each_class_as_much_as_its_marked_pixels():
     marked = np.zeros((16, 24), dtype=int)
-    marked[:8, :3], marked[:8, 3:5] = 2, 1
+    marked[:8, :3], marked[:8, 3:4] = 2, 1
     marked[8:, 23] = 1
-    assert cell_labels(marked, (2, 3), 2).tolist() == [1, -1, -1, -1, -1, 0]
-    marked[15, 22] = 1
-    assert cell_labels(marked, (1, 1), 2).tolist() == [0]
+    assert cell_shares(marked, (2, 3), 2).tolist() == [[0.25, 0.75], *[[0, 0]] * 4, [1, 0]]
+    np.testing.assert_allclose(cell_shares(marked, (1, 1), 2), [[16 / 40, 24 / 40]], rtol=1e-6)
+
+
+def test_mixed_cells_are_learned_from_as_what_they_are():
+    """Of a color that is half of one class and half of the other, scores are those of neither."""
+    image, marks = np.full((64, 64, 3), 60, dtype=np.uint8), np.ones((64, 64), dtype=int)
+    image[:, :16], image[:, 48:] = 200, 120
+    marks[:, :16], marks[:, 48:] = 2, 1 + np.arange(16) % 2
+    model = vision.PixelClassifier(colors, n_centers=30).fit([image], [marks])
+    scores = model.decision_function(image)[32]
+    np.testing.assert_allclose(scores[54:60], 0, atol=0.1)
+    np.testing.assert_allclose(scores[4:8], [[-1, 1]] * 4, atol=0.1)
 
 
 @pytest.mark.parametrize("trained", [True, False])

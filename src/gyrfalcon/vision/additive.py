@@ -22,11 +22,25 @@ HISTORY = RECENTERINGS[-1]  # frames whose rows are kept, which can be forgotten
 
 @dataclass(frozen=True)
 class LabeledRows:
-    """Rows of one frame: features of shape (n, d), labels from 0, and keys by which centers are chosen."""
+    """Rows of one frame.
+
+    Attributes
+    ----------
+    X : array of shape (n, d)
+    shares : array of shape (n, classes)
+        How much of each row is of each class that was known when the frame came, from 0 to 1.
+    keys : array of uint64 of shape (n,)
+        By which centers are chosen.
+    """
 
     X: Array
-    labels: Array
+    shares: Array
     keys: Array
+
+    @property
+    def labels(self) -> Array:
+        """The class of each row, from 0, of which there is most."""
+        return np.asarray(self.shares.argmax(1))
 
 
 class AdditiveClassifier:
@@ -71,7 +85,7 @@ class AdditiveClassifier:
 
     def add_all(self, frames: dict[int, LabeledRows]) -> None:
         """Learn from the rows of several frames at once, with centers from all of them."""
-        self.grow(max((int(rows.labels.max(initial=-1)) + 1 for rows in frames.values()), default=0))
+        self.grow(max((rows.shares.shape[1] for rows in frames.values()), default=0))
         before = self.arrived
         self.arrived += len(frames)
         self.frames |= frames
@@ -108,7 +122,8 @@ class AdditiveClassifier:
     def _moments(self, rows: LabeledRows) -> Moments:
         assert self.sums is not None
         K = KernelMatrix(self.kernel, rows.X.astype(np.float64), self.centers)
-        targets = np.where(rows.labels[:, None] == np.arange(self.outputs), 1.0, -1.0)
+        targets = np.full((len(rows.X), self.outputs), -1.0)
+        targets[:, : rows.shares.shape[1]] = 2.0 * rows.shares - 1.0
         return Moments.of(K, targets, whitening=self.sums.whitening)
 
     def solve(self) -> Predictor:

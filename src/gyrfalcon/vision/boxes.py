@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -41,8 +42,8 @@ def mask_iou(first: Array, second: Array) -> Array:
     >>> mask_iou(np.array([[[True, True]]]), np.array([[[True, False]], [[True, True]]])).tolist()
     [[0.5, 1.0]]
     """
-    a = np.asarray(first, dtype=bool).reshape(len(first), -1).astype(np.float32)
-    b = np.asarray(second, dtype=bool).reshape(len(second), -1).astype(np.float32)
+    a, b = (np.asarray(masks, dtype=bool) for masks in (first, second))
+    a, b = (masks.reshape(len(masks), math.prod(masks.shape[1:])).astype(np.float32) for masks in (a, b))
     inside = (a @ b.T).astype(np.float64)
     union = a.sum(1, dtype=np.float64)[:, None] + b.sum(1, dtype=np.float64)[None] - inside
     return np.asarray(np.divide(inside, union, out=np.zeros_like(inside), where=union > 0))
@@ -66,19 +67,17 @@ def non_maximum_suppression(boxes: Array, scores: Array, overlap: float = 0.3) -
     >>> non_maximum_suppression(boxes, np.array([0.5, 0.9, 0.1])).tolist()
     [1, 2]
     """
+    return suppressed(box_iou(boxes, boxes), scores, overlap)
+
+
+def suppressed(table: Array, scores: Array, overlap: float) -> Array:
+    """The same for anything of which the overlaps are known, as a table of shape (n, n)."""
     order = np.argsort(-np.asarray(scores), kind="stable")
-    ranked = np.asarray(boxes, dtype=np.float64)[order]
-    size = areas(ranked)
     kept, alive = [], np.ones(len(order), dtype=bool)
-    for place in range(len(order)):
-        if not alive[place]:
-            continue
-        kept.append(order[place])
-        rest = ranked[place + 1 :]
-        low, high = np.maximum(ranked[place, :2], rest[:, :2]), np.minimum(ranked[place, 2:], rest[:, 2:])
-        inside = np.prod(np.maximum(high - low, 0), axis=1)
-        union = size[place] + size[place + 1 :] - inside
-        alive[place + 1 :] &= inside <= overlap * union
+    for index in order:
+        if alive[index]:
+            kept.append(index)
+            alive &= table[index] <= overlap
     return np.array(kept, dtype=np.int64)
 
 

@@ -124,7 +124,7 @@ def pack_additive(model: AdditiveClassifier, prefix: str) -> tuple[dict[str, Any
         arrays |= {f"{prefix}.{name}": values for name, values in sums.items()}
         arrays[f"{prefix}.centers"] = model.centers
     for number, rows in model.frames.items():
-        for name in ("X", "labels", "keys"):
+        for name in ("X", "shares", "keys"):
             arrays[f"{prefix}.{number}.{name}"] = getattr(rows, name)
     return facts, arrays
 
@@ -144,8 +144,8 @@ def unpack_additive(
             raise ValueError("the sums do not fit the number of classes")
     for number in facts["frames"]:
         X = array(arrays, f"{prefix}.{number}.X", (None, width))
-        labels = array(arrays, f"{prefix}.{number}.labels", (len(X),), "i")
+        shares = array(arrays, f"{prefix}.{number}.shares", (len(X), None))
         keys = array(arrays, f"{prefix}.{number}.keys", (len(X),), "u")
-        if len(labels) and not (labels.min() >= 0 and labels.max() < model.outputs):
-            raise ValueError("labels do not fit the number of classes")
-        model.frames[int(number)] = LabeledRows(X, labels, keys)
+        if not 1 <= shares.shape[1] <= model.outputs or shares.min(initial=0) < 0 or shares.max(initial=0) > 1:
+            raise ValueError("shares do not fit the classes")
+        model.frames[int(number)] = LabeledRows(X, shares, keys)

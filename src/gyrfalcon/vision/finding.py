@@ -20,7 +20,8 @@ from .regions import region_features
 
 Array = np.ndarray[Any, Any]
 
-SUPPRESSION = 0.4
+SUPPRESSION, MASK_SUPPRESSION = 0.55, 0.5  # of those whose boxes, and then masks, overlap more the best one stays
+SURE = 0.5  # this share of a score is multiplied by how sure the mask is
 VOTE = 0.6  # regions that overlap one that is kept by more move its box to their mean, weighted by their scores
 PROPOSED = 0.1  # the weight of a proposal's own score, beside the mean of what the detector says in each pass
 BETWEEN_CLASSES = 0.5  # instances of different classes that overlap more are one, of the class that scores higher
@@ -71,16 +72,19 @@ def find(model: Model, found: FeatureMap, min_score: float, decoder: SamDecoder 
     results: list[Found] = []
     for label, detector in model.detectors.items():
         regions, scores = _refined(detector, found, proposed, (1 + outputs) / 2, first)
-        likely = np.flatnonzero(scores >= min_score)
+        likely = np.flatnonzero(_squashed(scores) >= min_score)
         kept = likely[boxes.non_maximum_suppression(regions[likely], scores[likely], SUPPRESSION)[:MOST_FOUND]]
         placed = boxes.voted(regions[kept], regions[likely], scores[likely], VOTE)
-        masks = predict_masks(model.masks.get(label), found, placed)
-        pairs = list(zip(placed, masks, strict=True))
-        if decoder is not None and len(kept):
-            pairs = refined_masks(decoder, found, placed, masks)
+        masks, sure = predict_masks(model.masks.get(label), found, placed)
+        ranked = scores[kept] * (1 - SURE + SURE * sure)
+        best = boxes.suppressed(boxes.mask_iou(masks, masks), ranked, MASK_SUPPRESSION)
+        best = best[_squashed(ranked[best]) >= min_score]
+        pairs = [(placed[place], masks[place]) for place in best]
+        if decoder is not None and len(best):
+            pairs = refined_masks(decoder, found, placed[best], masks[best])
         results += [
-            Found(label, float(np.clip(scores[place], 0, 1)), box, mask)
-            for place, (box, mask) in zip(kept, pairs, strict=True)
+            Found(label, float(_squashed(ranked[place])), box, mask)
+            for place, (box, mask) in zip(best, pairs, strict=True)
         ]
     return _one_class_each(results)[:MOST_FOUND]
 
@@ -96,6 +100,11 @@ def _refined(detector: Detector, found: FeatureMap, regions: Array, proposed: Ar
         whole = (moved[:, 2:] - moved[:, :2] >= 1).all(1)
         regions, scores = moved[whole], scores[whole]
     return regions, scores
+
+
+def _squashed(scores: Array) -> Array:
+    """Scores as numbers between 0 and 1 that keep their order; near 0.5 they stay nearly as they are."""
+    return np.asarray(1 / (1 + np.exp(4 * (0.5 - scores))))
 
 
 def _one_class_each(found: list[Found]) -> list[Found]:

@@ -27,7 +27,7 @@ LARGEST_ROWS = 2000  # of one class in one frame
 def mask_rows(
     found: FeatureMap, instances: list[Instance], ignore: Array | None, seed: int, digest: int
 ) -> LabeledRows:
-    """Samples of the boxes of one class in a frame, with label 0 where the object is and 1 where it is not."""
+    """Samples of the boxes of one class in a frame, of class 0 where the object is and 1 where it is not."""
     X, labels = [], []
     for one in instances:
         margin = MARGIN if one.mask is None else 1.0
@@ -46,26 +46,26 @@ def mask_rows(
     known = np.flatnonzero(marks >= 0)
     count = min(LARGEST_ROWS, int(np.ceil(SUBSAMPLE * len(known))))
     kept = np.sort(known[smallest(keys[known], count)])
-    return LabeledRows(features[kept], marks[kept], keys[kept])
+    return LabeledRows(features[kept], np.eye(2, dtype=np.float32)[marks[kept]], keys[kept])
 
 
-def predict_masks(model: Predictor | None, found: FeatureMap, boxes: Array) -> list[Array]:
-    """Bool masks of the frame's shape, one for each box; the whole box if nothing is known about masks of its class."""
-    masks = []
-    scores = None
-    if model is not None and len(boxes):
+def predict_masks(model: Predictor | None, found: FeatureMap, boxes: Array) -> tuple[Array, Array]:
+    """Bool masks of shape (boxes, height, width), and how sure they are, from 0 to 1.
+
+    That is the mean distance of a mask's scores from the border between inside and outside. If nothing is known about
+    masks of a class, they are the whole boxes, and sure.
+    """
+    masks = np.zeros((len(boxes), *found.shape), dtype=bool)
+    if model is None or len(boxes) == 0:
+        scores = np.ones((len(boxes), 1, MASK_SIDE, MASK_SIDE))
+    else:
         scores = model(mask_features(found, boxes))[:, 0].reshape(len(boxes), 1, MASK_SIDE, MASK_SIDE)
     for place, box in enumerate(boxes):
-        mask = np.zeros(found.shape, dtype=bool)
         left, top = np.floor(box[:2]).astype(np.int64)
         right, bottom = np.ceil(box[2:]).astype(np.int64)
         right, bottom = min(right, found.shape[1]), min(bottom, found.shape[0])
-        if scores is None:
-            mask[top:bottom, left:right] = True
-        else:
-            mask[top:bottom, left:right] = _stretched(scores[place], box, (left, top, right, bottom)) > 0
-        masks.append(mask)
-    return masks
+        masks[place, top:bottom, left:right] = _stretched(scores[place], box, (left, top, right, bottom)) > 0
+    return masks, np.minimum(np.abs(scores), 1).mean((1, 2, 3))
 
 
 def _stretched(scores: Array, box: Array, window: tuple[int, int, int, int]) -> Array:

@@ -42,7 +42,7 @@ class PixelClassifier(files.TaughtModel):
     penalty : float
     cells_per_image : int
         How many marked cells of an image are learned from, at most. A cell is a square of 8 pixels of the image as the
-        network has seen it, and has the label that most of its marked pixels have.
+        network has seen it, and is of each class as much as the share of its marked pixels.
     random_state : int
 
     Attributes
@@ -74,8 +74,8 @@ class PixelClassifier(files.TaughtModel):
     def __init__(
         self,
         net: Any = "tiny-vit",
-        n_centers: int = 750,
-        length_scale: float = 8.0,
+        n_centers: int = 1000,
+        length_scale: float = 10.0,
         penalty: float = 1e-6,
         cells_per_image: int = 2000,
         random_state: int = 0,
@@ -108,7 +108,7 @@ class PixelClassifier(files.TaughtModel):
         for image, marks in zip(images, scribbles, strict=True):
             rows[fresh._next], fresh.classes_ = fresh._rows(image, marks)
             fresh._next += 1
-        if not any(len(found.labels) for found in rows.values()):
+        if not any(len(found.keys) for found in rows.values()):
             raise ValueError("scribbles: no pixel is marked")
         fresh._model.add_all(rows)
         self.__dict__.update(fresh.train().__dict__)  # only now: whatever is refused leaves the model as it was
@@ -121,7 +121,7 @@ class PixelClassifier(files.TaughtModel):
         """
         self._ready()
         rows, names = self._rows(image, scribbles)
-        if len(rows.labels) == 0:
+        if len(rows.keys) == 0:
             raise ValueError("scribbles: no pixel is marked")
         number, self.classes_ = self._next, names
         self._model.add(number, rows)
@@ -179,13 +179,13 @@ class PixelClassifier(files.TaughtModel):
         pixels = check_image(image)
         marks, names = self._numbers(scribbles, (pixels.shape[0], pixels.shape[1]))
         found = self._features(pixels)
-        labels = cell_labels(marks, found.grid, len(names))
-        marked = np.flatnonzero(labels >= 0)
+        shares = cell_shares(marks, found.grid, max(1, len(names)))
+        marked = np.flatnonzero(shares.any(1))
         digest = frame_digest(pixels.tobytes(), marks.tobytes())
-        keys = candidate_keys(self.random_state, digest, len(labels), "cells")[marked]
+        keys = candidate_keys(self.random_state, digest, len(shares), "cells")[marked]
         chosen = np.sort(smallest(keys, self.cells_per_image))
         kept = marked[chosen]
-        return LabeledRows(found.rows().numpy()[kept], labels[kept], keys[chosen]), names
+        return LabeledRows(found.rows().numpy()[kept], shares[kept], keys[chosen]), names
 
     def _numbers(self, scribbles: Any, shape: tuple[int, int]) -> tuple[Array, list[Any]]:
         """Marks as numbers from 1, and 0 where there are none; and the classes they count, new ones at the end."""
@@ -272,16 +272,16 @@ def check_positive(name: str, value: Any) -> None:
         raise ValueError(f"{name} must be a positive number, got {value!r}")
 
 
-def cell_labels(marks: Array, grid: tuple[int, int], classes: int) -> Array:
-    """For each cell the class, from 0, that most of its marked pixels have, or -1 if none is marked."""
+def cell_shares(marks: Array, grid: tuple[int, int], classes: int) -> Array:
+    """For each cell the shares that classes have in its marked pixels, or zeros if none is marked."""
     height, width = marks.shape
     rows = np.minimum((np.arange(height) + 0.5) * grid[0] / height, grid[0] - 1).astype(np.int64)
     columns = np.minimum((np.arange(width) + 0.5) * grid[1] / width, grid[1] - 1).astype(np.int64)
     places = np.broadcast_to(rows[:, None] * grid[1] + columns, marks.shape)
     marked = marks > 0
     votes = np.bincount(places[marked] * classes + marks[marked] - 1, minlength=grid[0] * grid[1] * classes)
-    votes = votes.reshape(-1, classes) if classes else np.zeros((grid[0] * grid[1], 1), dtype=np.int64)
-    return np.where(votes.sum(1) > 0, votes.argmax(1), -1)
+    votes = votes.reshape(grid[0] * grid[1], classes)
+    return np.asarray(votes / np.maximum(1, votes.sum(1, keepdims=True)), dtype=np.float32)
 
 
 def upsampled(scores: Array, found: FeatureMap) -> Array:

@@ -18,9 +18,7 @@ AGREEMENT = 0.5  # a mask that overlaps the one that was found by less does not 
 BOXES_AT_ONCE = 8
 
 
-def refined_masks(
-    decoder: SamDecoder, found: FeatureMap, boxes: Array, masks: list[Array]
-) -> list[tuple[Array, Array]]:
+def refined_masks(decoder: SamDecoder, found: FeatureMap, boxes: Array, masks: Array) -> list[tuple[Array, Array]]:
     """Boxes and masks: of the four that the decoder offers for each box, the one most like the mask that was found.
 
     The decoder knows where outlines are, and not what is taught. What was found decides which of its masks is meant,
