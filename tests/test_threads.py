@@ -1,5 +1,8 @@
-"""Evaluations that run at the same time leave PyTorch's threads as they were."""
+"""Evaluations that run at the same time leave the threads of PyTorch and of BLAS as they were."""
 
+import os
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -53,6 +56,46 @@ def test_overlapping_calls_leave_the_threads_as_they_were(first_out):
             assert running[place].result(timeout=30) == (1, 3)
         assert [pool.submit(torch.get_num_threads).result(timeout=30) for pool in pools] == [3, 3]
     assert threads_of_a_new_thread() == 3
+
+
+OVERLAPPING_CALLS = """
+import sys, threading
+from concurrent.futures import ThreadPoolExecutor
+from gyrfalcon.threads import blas_libraries, one_thread_each
+
+def threads_of_blas():
+    return [library["num_threads"] for library in blas_libraries().info()]
+
+@one_thread_each
+def evaluate(began, end):
+    began.set()
+    assert end.wait(30)
+
+before = threads_of_blas()
+began, end = ([threading.Event() for _ in range(2)] for _ in range(2))
+seen = []
+with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as other:
+    running = []
+    for place, pool in enumerate((one, other)):
+        running.append(pool.submit(evaluate, began[place], end[place]))
+        assert began[place].wait(30)
+    limited = threads_of_blas()
+    first_out = int(sys.argv[1])
+    for place in (first_out, 1 - first_out):
+        end[place].set()
+        running[place].result(timeout=30)
+assert set(limited) == {1}, limited
+assert threads_of_blas() == before, threads_of_blas()
+"""
+
+
+@pytest.mark.parametrize("first_out", ["0", "1"])
+def test_overlapping_calls_leave_the_threads_of_blas_as_they_were(first_out):
+    # In a process of its own: the tests' keeps BLAS to one thread, and only one thread of a process may change that.
+    threads = dict.fromkeys(["OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"], "2")
+    command = [sys.executable, "-c", OVERLAPPING_CALLS, first_out]
+    ended = subprocess.run(command, env={**os.environ, **threads}, capture_output=True, text=True, timeout=120)
+    assert ended.returncode == 0, ended.stderr
 
 
 def test_a_call_within_a_call_and_an_error():

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, TypeVar, cast
 
 import torch
@@ -32,15 +32,17 @@ class _Here(threading.local):
 
 
 class _Process:
-    """What calls share that run at the same time: how many there are, and PyTorch's threads before the first of them.
+    """What calls share that run at the same time: how many there are, and the threads before the first of them.
 
     `torch.set_num_threads` is for the thread that calls it and for all that begin later, so that one that begins during
-    a call finds a number which is not the user's.
+    a call finds a number which is not the user's. The threads of BLAS are one number for the whole process: one call
+    sets it and gives it back, since a second would give back what the first had set.
     """
 
     def __init__(self) -> None:
         self.lock, self.here = threading.Lock(), _Here()
         self.calls, self.threads = 0, 1
+        self.limits_blas = False  # whether one of the calls does
 
     @contextmanager
     def one_thread(self, kept: str) -> Iterator[None]:
@@ -57,14 +59,17 @@ class _Process:
             if self.calls == 0:
                 self.threads = threads
             self.calls += 1
+            limits_blas, self.limits_blas = not self.limits_blas, True
         self.here.kept = kept
         try:
-            with blas_libraries().limit(limits=1):
+            with blas_libraries().limit(limits=1) if limits_blas else nullcontext():
                 yield
         finally:
             self.here.kept = None
             with self.lock:
                 self.calls -= 1
+                if limits_blas:
+                    self.limits_blas = False
                 torch.set_num_threads(self.threads)
 
 

@@ -19,6 +19,7 @@ from sklearn.preprocessing import StandardScaler
 
 import gyrfalcon as gf
 from gyrfalcon import progress
+from gyrfalcon.estimators import Interrupted
 from gyrfalcon.estimators.monitor import Monitor
 
 random = np.random.default_rng(0)
@@ -385,11 +386,12 @@ def test_an_interrupt_keeps_what_was_reached(kind, monkeypatch):
         model = gf.KernelClassifier(loss="logistic", solver=gf.solvers.Newton(**endless), **common)
         truth = target[:, 0] > 0
     try:
-        with pytest.warns(UserWarning, match="interrupted after"):
+        with pytest.warns(Interrupted, match="interrupted after") as warned:
             model.fit(points, truth)
     finally:  # a fit that failed first must not let the signal hit another test
         interrupt.cancel()
         signal.signal(signal.SIGINT, before)
+    assert [warning.filename for warning in warned if warning.category is Interrupted] == [__file__]
     assert "interrupted" in model.record_.message
     assert np.isfinite(np.asarray(model.predict(points[:10]), dtype=float)).all()
 

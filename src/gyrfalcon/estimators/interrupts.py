@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
@@ -37,10 +38,18 @@ def keeps_the_old_model(fit: Fit) -> Fit:
     return cast(Fit, wrapped)
 
 
+def _callers_level() -> int:
+    """The `stacklevel`, for who calls this, of the innermost line that is neither this package's nor scikit-learn's."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in ("gyrfalcon", "sklearn"):
+        level, frame = level + 1, frame.f_back
+    return level
+
+
 def what_was_reached(solver: str, step: Step, outputs: int) -> Solution:
     """The solution of a solver that was interrupted after a step."""
     message = f"{INTERRUPTED} after {step.iteration} iterations"
-    warnings.warn(f"{message}: the model keeps what it had by then", Interrupted, stacklevel=8)
+    warnings.warn(f"{message}: the model keeps what it had by then", Interrupted, stacklevel=_callers_level())
     record = Record(
         solver=solver,
         iterations=step.iteration,
