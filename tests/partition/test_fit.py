@@ -8,6 +8,7 @@ import torch
 from scipy import sparse
 
 import gyrfalcon as gf
+from gyrfalcon.linalg.refined import RefinedSystem
 from gyrfalcon.partition import LocalFunction, Partition, fit_partition, leaves
 from reference.cases import KERNELS
 from reference.kernels import dense
@@ -53,16 +54,11 @@ def test_both_precisions_of_the_factors_solve_to_the_last_digits(noise, weighted
     weights = random.uniform(0.5, 2.0, 300) if weighted else None
     root = None if weights is None else np.sqrt(weights)[:, None]
     K = gf.KernelMatrix(KERNEL, X)
-    assert (leaves._solve_narrow(leaves.ridged(K, root, noise), Y, noise) is None) == (noise < 1e-4)
+    assert RefinedSystem(leaves.ridged(K, root, noise), noise).narrow == (noise > 1e-4)
     function = fit_partition(KERNEL, X, Y, noise, WHOLE, weights=weights, intercept=True)
     alpha, offset = exact_ridge(KERNEL, X, Y, noise, weights, intercept=True)
     np.testing.assert_allclose(function.predict(NEW), dense(KERNEL, NEW, X) @ alpha + offset, rtol=0, atol=1e-9)
     np.testing.assert_allclose(function.intercepts[0], offset, rtol=0, atol=1e-9)
-
-
-def test_narrow_factors_that_do_not_converge_are_given_up():
-    matrix = np.asfortranarray(np.ones((50, 50)) + 1e-9 * np.eye(50))
-    assert leaves._solve_narrow(matrix, random.normal(size=(50, 1)), noise=1.0) is None
 
 
 def test_two_leaves_without_overlap_are_two_exact_solves():

@@ -17,10 +17,10 @@ from gyrfalcon.arrays import AnyPoints, Array, as_numpy, device_of
 from gyrfalcon.centers.rows import take
 from gyrfalcon.data import Points, Source
 from gyrfalcon.kernels import Kernel
+from gyrfalcon.linalg.refined import may_be_narrow
 from gyrfalcon.matrix import KernelMatrix
 from gyrfalcon.matrix.predictor import Predictor
 from gyrfalcon.partition import LocalFunction, Partition, fit_partition
-from gyrfalcon.partition.leaves import may_be_narrow
 from gyrfalcon.solvers import LeastSquares, choose, solve
 from gyrfalcon.solvers.choice import direct_seconds, falkon_seconds
 from gyrfalcon.solvers.rounding import shows_in

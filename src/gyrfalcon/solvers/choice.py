@@ -9,6 +9,7 @@ import torch
 
 from gyrfalcon import costs
 from gyrfalcon.arrays import as_numpy
+from gyrfalcon.linalg.refined import may_be_narrow
 from gyrfalcon.losses import has_kink
 
 from .direct import Direct
@@ -100,7 +101,8 @@ def _may_not_end(problem: LeastSquares) -> bool:
 
 def exact_seconds(problem: LeastSquares) -> float:
     n = problem.K.shape[0]
-    return 1e-9 * ((n**3 / 3 + 2 * n**2 * problem.Y.shape[1]) * costs.flop(n) + n**2 * costs.STORED_ENTRY_NS)
+    factor = n**3 / (6 if may_be_narrow(n, 1.0, problem.penalty * problem.total_weight) else 3)
+    return 1e-9 * ((factor + 2 * n**2 * problem.Y.shape[1]) * costs.flop(n) + n**2 * costs.STORED_ENTRY_NS)
 
 
 def direct_seconds(problem: LeastSquares) -> float:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gyrfalcon.arrays import Array, as_numpy
 from gyrfalcon.linalg.cholesky_system import CholeskySystem
-from gyrfalcon.linalg.positive import PositiveSystem
+from gyrfalcon.linalg.refined import RefinedSystem
 from gyrfalcon.linalg.square import Square
 from gyrfalcon.linalg.triangles import SingularError
 from gyrfalcon.matrix import KernelMatrix
@@ -23,7 +23,7 @@ from .solution import Record, Solution
 from .solver import Run, Solver, State, Traits
 
 ONE_THREAD_ROWS = 5000  # below, a factorization takes less than a second, and threads may take longer to meet
-MATRICES = 2  # of n × n numbers that a solve in memory holds: √W K √W, and its copy that is factored
+MATRICES = 2  # of n × n numbers that a solve in memory holds, at most: √W K √W, and its copy that is factored
 
 
 class ExactState(State):
@@ -40,10 +40,10 @@ class ExactState(State):
         n = K.shape[0]
         self.root = np.ones(n) if weights is None else np.sqrt(as_numpy(weights, np.float64)[:, 0])
         self._fits = 8 * MATRICES * n**2 <= K.memory_budget
-        self._scaled: Array | None = None  # √W K √W
-        self._factored: tuple[float, PositiveSystem | CholeskySystem] | None = None
+        self._scaled: Array | None = None  # √W K √W, whose diagonal has the ridge of the last penalty too
+        self._factored: tuple[float, RefinedSystem | CholeskySystem] | None = None
 
-    def system(self, penalty: float) -> PositiveSystem | CholeskySystem:
+    def system(self, penalty: float) -> RefinedSystem | CholeskySystem:
         """√W K √W + penalty·Σw·I, factored: in memory, or in a temporary file if the budget is too small."""
         if self._factored is None or self._factored[0] != penalty:
             ridge = penalty * self.total_weight
@@ -51,19 +51,19 @@ class ExactState(State):
             self._factored = penalty, self._in_memory(ridge) if self._fits else self._in_file(ridge)
         return self._factored[1]
 
-    def _in_memory(self, ridge: float) -> PositiveSystem:
+    def _in_memory(self, ridge: float) -> RefinedSystem:
         small = self.K.shape[0] <= ONE_THREAD_ROWS
         return one_thread_each(self._factor)(ridge) if small else self._factor(ridge)
 
-    def _factor(self, ridge: float) -> PositiveSystem:
+    def _factor(self, ridge: float) -> RefinedSystem:
         if self._scaled is None:
-            self._scaled = self.K.between_centers()
+            self._scaled = np.asfortranarray(self.K.between_centers())
             if self.weights is not None:
                 self._scaled *= self.root
                 self._scaled *= self.root[:, None]
-        matrix = self._scaled.copy("F")
-        np.fill_diagonal(matrix, matrix.diagonal() + ridge)
-        return PositiveSystem(matrix)
+            self._diagonal = self._scaled.diagonal().copy()
+        np.fill_diagonal(self._scaled, self._diagonal + ridge)
+        return RefinedSystem(self._scaled, ridge)
 
     def _in_file(self, ridge: float) -> CholeskySystem:
         def columns(start: int, stop: int) -> Array:
