@@ -29,6 +29,18 @@ def test_small_noise_is_solved_by_float32_factors_to_what_float64_leaves(noise):
 def test_noise_below_what_float32_resolves_is_left_to_float64():
     assert may_be_narrow(1000, 1.0, 1e-3)
     assert not may_be_narrow(1000, 1.0, 1e-5)
+    assert may_be_narrow(1000, 1.0, 1e-5, rough=True)
+
+
+def test_rough_kernels_are_solved_by_float32_factors_whatever_the_noise():
+    rng = np.random.default_rng(0)
+    X, sides = rng.uniform(size=(500, 3)), rng.normal(size=(500, 2))
+    for kernel, converges in ((gf.kernels.ProductLaplacian(1.0), True), (gf.kernels.Gaussian(0.5), False)):
+        matrix = np.asfortranarray(gf.KernelMatrix(kernel, X).between_centers()) + 1e-5 * np.eye(500)
+        system = RefinedSystem(matrix, 1e-5, rough=True)
+        found, expected = system.solve(sides), PositiveSystem(matrix.copy("F")).solve(sides)
+        assert system.narrow == converges
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9 * np.abs(expected).max())
 
 
 def test_narrow_factors_that_do_not_converge_are_given_up():

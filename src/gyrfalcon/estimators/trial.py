@@ -178,7 +178,7 @@ def _ways(partition: Partition, n_centers: int, problem: LeastSquares, allowed: 
     base, fewer, less = with_centers(partition.centers), partition.leaf_rows // LIGHTER, partition.overlap / LIGHTER
     for leaves in (replace(partition, leaf_rows=max(2, fewer), overlap=less), partition):
         number, size = leaves.expected_leaves(K.shape[0])
-        narrow = may_be_narrow(size, 1.0, problem.penalty * problem.total_weight)
+        narrow = may_be_narrow(size, 1.0, problem.penalty * problem.total_weight, rough=K.kernel.rough)
         seconds = 1e-9 * LEAF_SECONDS * number * costs.leaf(size, K.features, narrow=narrow)
         ways.append(_Way(leaves.centers, leaves, base + seconds))
     return sorted(set(ways), key=lambda way: way.seconds)

@@ -10,15 +10,17 @@ from gyrfalcon.arrays import Array
 from .positive import PositiveSystem
 
 _NARROW_CONDITION = 1.0  # largest rows · max k(x, x) · ε / noise at which float32 factors are tried
+_ROUGH_CONDITION = 100.0  # and of rough kernels, whose own eigenvalues do not come near that noise
 _REFINEMENTS = 20
 _SETTLED = 1e-12  # relative size of a correction that may be left where rounding ends the refinement, at least
 _FEW_COLUMNS = 4  # that are multiplied one by one
 _CONTRACTION = 0.25  # the largest ratio of a correction to the one before at which refinement goes on
 
 
-def may_be_narrow(rows: int, peak: float, noise: float) -> bool:
+def may_be_narrow(rows: int, peak: float, noise: float, *, rough: bool = False) -> bool:
     """Whether float32 factors are tried, given how many rows there are and the largest entry of the diagonal."""
-    return rows * peak * float(np.finfo(np.float32).eps) <= _NARROW_CONDITION * noise
+    condition = _ROUGH_CONDITION if rough else _NARROW_CONDITION
+    return rows * peak * float(np.finfo(np.float32).eps) <= condition * noise
 
 
 class RefinedSystem:
@@ -33,6 +35,8 @@ class RefinedSystem:
     matrix : array of shape (n, n)
         In float64 and Fortran order, both triangles, the noise included; it is read by each solve and stays as it is.
     noise : float
+    rough : bool
+        Whether the matrix is one of a rough kernel, see `Kernel.rough`.
 
     Examples
     --------
@@ -44,10 +48,10 @@ class RefinedSystem:
            [-1.]])
     """
 
-    def __init__(self, matrix: Array, noise: float):
+    def __init__(self, matrix: Array, noise: float, *, rough: bool = False):
         self._matrix, self._noise = matrix, noise
         self._peak = float(matrix.diagonal().max(initial=0.0))
-        tried = self._peak > 0 and may_be_narrow(len(matrix), self._peak, noise)
+        tried = self._peak > 0 and may_be_narrow(len(matrix), self._peak, noise, rough=rough)
         self._narrow = self._factor() if tried else None
         self._wide = None if self.narrow else PositiveSystem(matrix.copy("F"))
 

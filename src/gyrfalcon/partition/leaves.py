@@ -46,7 +46,7 @@ def solve_leaf(
     root = None if weights is None else np.sqrt(weights)[:, None]
     sides = np.concatenate([Y, np.ones((len(Y), 1)), *([] if base is None else [base])], 1)
     weighted = sides if root is None else root * sides
-    solved = RefinedSystem(ridged(K, root, noise), noise).solve(weighted)
+    solved = RefinedSystem(ridged(K, root, noise), noise, rough=K.kernel.rough).solve(weighted)
     if root is not None:
         solved *= root
     raw, ones = solved[:, :outputs], solved[:, outputs]

@@ -101,7 +101,8 @@ def _may_not_end(problem: LeastSquares) -> bool:
 
 def exact_seconds(problem: LeastSquares) -> float:
     n = problem.K.shape[0]
-    factor = n**3 / (6 if may_be_narrow(n, 1.0, problem.penalty * problem.total_weight) else 3)
+    noise = problem.penalty * problem.total_weight
+    factor = n**3 / (6 if may_be_narrow(n, 1.0, noise, rough=problem.K.kernel.rough) else 3)
     return 1e-9 * ((factor + 2 * n**2 * problem.Y.shape[1]) * costs.flop(n) + n**2 * costs.STORED_ENTRY_NS)
 
 

@@ -63,7 +63,7 @@ class ExactState(State):
                 self._scaled *= self.root[:, None]
             self._diagonal = self._scaled.diagonal().copy()
         np.fill_diagonal(self._scaled, self._diagonal + ridge)
-        return RefinedSystem(self._scaled, ridge)
+        return RefinedSystem(self._scaled, ridge, rough=self.K.kernel.rough)
 
     def _in_file(self, ridge: float) -> CholeskySystem:
         def columns(start: int, stop: int) -> Array:
