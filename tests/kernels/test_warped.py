@@ -61,6 +61,7 @@ def test_a_sum_of_kernels_of_mapped_and_of_plain_points(dtype, engine):
         (K @ v, expected @ v),
         (K.T @ w, expected.T @ w),
         (K.gram_mv(v), expected.T @ (expected @ v)),
+        (K.gram_mv(v, w[:, 0], dtype=torch.float64), expected.T @ (w[:, :1] * (expected @ v))),
         (K.gram(), expected.T @ expected),
         (K.with_points(gf.data.Points(X[:5])).to_dense(), expected[:5]),
     ):

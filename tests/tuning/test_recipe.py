@@ -10,7 +10,7 @@ from gyrfalcon.solvers import LeastSquares
 from gyrfalcon.tuning import Folds, Trace
 from gyrfalcon.tuning.full import HeldOut
 from gyrfalcon.tuning.judging import Judged
-from gyrfalcon.tuning.kinds import summed
+from gyrfalcon.tuning.kinds import summed, worth_adding
 from gyrfalcon.tuning.optimizers import Point
 from gyrfalcon.tuning.parameters import Parameters
 from gyrfalcon.tuning.recipe import STEPS
@@ -171,6 +171,30 @@ def test_parts_of_a_sum_have_the_ratios_of_signal_to_noise_that_they_have_alone(
     assert kernel.left == 0.25 * gk.Gaussian(1.0)
     assert isinstance(kernel.right, gk.Warped)
     assert kernel.right.kernel == 0.75 * gk.ProductLaplacian(2.0)
+
+
+def test_kernels_after_one_map_are_added_inside_of_it():
+    X, y = waves(30, 2)
+    one, other = ([[0.0, 1.0]], [[0.0, 1.0]]), ([[0.0, 1.0]], [[0.0, 3.0]])
+    inner = gk.Gaussian(1.0), gk.ProductLaplacian(2.0), gk.Matern(3.0, nu=1.5)
+    kernels = gk.Warped(inner[0], [0], *one), gk.Warped(inner[1], [0], *other), gk.Warped(inner[2], [0], *one)
+    parts = [
+        Judged(Tuned(problem_of(kernel, X, y), Trace()), 0, 0.5, noise)
+        for kernel, noise in zip(kernels, (1, 1, 2), strict=True)
+    ]
+    kernel, _ = summed(parts)
+    assert kernel.left == gk.Warped(0.4 * inner[0] + 0.2 * inner[2], [0], *one)
+    assert kernel.right == gk.Warped(0.4 * inner[1], [0], *other)
+    plainly = sum(share * part(X, X) for share, part in zip((0.4, 0.4, 0.2), kernels, strict=True))
+    np.testing.assert_allclose(kernel(X, X), plainly, rtol=1e-12)
+
+
+def test_a_hint_of_a_share_in_a_sum_is_not_worth_its_time():
+    X, y = waves(30, 2)
+    noises = 1.0, 0.01, 0.4  # shares of 1 %, 97 % and 2.4 %
+    parts = [Judged(Tuned(problem_of(gk.Gaussian(1.0), X, y), Trace()), 0, 0.5, noise) for noise in noises]
+    assert worth_adding(parts) == parts  # the first is the best kernel
+    assert worth_adding([parts[1], parts[0], parts[2]]) == [parts[1], parts[2]]
 
 
 @pytest.mark.parametrize("noisy", [False, True])

@@ -54,3 +54,8 @@ class SumEngine(TorchEngine):
     def multiply_transposed(self, W: Tensor, dtype: torch.dtype) -> Tensor:
         left, right = (part.multiply_transposed(W, dtype) for part in self._parts)
         return left.add_(right)
+
+    def multiply_gram(self, V: Tensor, weights: Tensor | None, dtype: torch.dtype) -> Tensor:
+        """In two passes of fused products, which take less time than one that writes down blocks of each part."""
+        product = self.multiply(V)
+        return self.multiply_transposed(product if weights is None else weights * product, dtype)

@@ -6,12 +6,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 from operator import add
+from typing import Any
 
 import numpy as np
 
+from gyrfalcon.arrays import Array
 from gyrfalcon.kernels import Kernel, ProductLaplacian, Warped
 
 from .judging import Judged
+
+LEAST_SHARE = 0.02  # of a kernel in a sum, below which its entries cost more than they tell
 
 Kind = tuple[type[Kernel], ...]
 
@@ -26,14 +30,30 @@ def is_absolute(kind: Kind) -> bool:
     return ProductLaplacian in kind
 
 
+def worth_adding(parts: Sequence[Judged]) -> list[Judged]:
+    """The first and those of the others that would have more than a hint of a share in the sum."""
+    shares = _shares(parts)
+    return [one for place, one in enumerate(parts) if place == 0 or shares[place] >= LEAST_SHARE]
+
+
 def summed(parts: Sequence[Judged]) -> tuple[Kernel, float]:
-    """The sum of kernels, and its noise: each has the share of the ratio of signal to noise that it has alone."""
+    """The sum of kernels, and its noise: each has the share of the ratio of signal to noise that it has alone.
+
+    Kernels after the same map of features are added inside of it, so that points are mapped once and entries are made
+    in one pass.
+    """
+    added: dict[Any, Kernel] = {}  # by the map of features, or None
+    outer: dict[Any, Warped] = {}
+    for one, share in zip(parts, _shares(parts), strict=True):
+        kernel, factor, key = one.tuned.problem.K.kernel, float(f"{share:.1e}"), None
+        if isinstance(kernel, Warped):
+            key = kernel.columns, kernel.knots, kernel.values
+            outer[key], kernel = kernel, kernel.kernel
+        added[key] = added[key] + factor * kernel if key in added else factor * kernel
+    kernels = [part if key is None else replace(outer[key], kernel=part) for key, part in added.items()]
+    return reduce(add, kernels), len(parts) / sum(1 / one.noise for one in parts)
+
+
+def _shares(parts: Sequence[Judged]) -> Array:
     ratios = np.array([1 / one.noise for one in parts])
-    shares = [float(f"{share:.1e}") for share in ratios / ratios.sum()]
-    kernels = [_scaled(one.tuned.problem.K.kernel, share) for one, share in zip(parts, shares, strict=True)]
-    return reduce(add, kernels), len(parts) / float(ratios.sum())
-
-
-def _scaled(kernel: Kernel, factor: float) -> Kernel:
-    """Inside of a map of features: so the compiled core knows both."""
-    return replace(kernel, kernel=factor * kernel.kernel) if isinstance(kernel, Warped) else factor * kernel
+    return np.asarray(ratios / ratios.sum())

@@ -15,7 +15,7 @@ from gyrfalcon.solvers import LeastSquares
 from gyrfalcon.threads import one_thread_each
 
 from .judging import FAR, Judge, Judged
-from .kinds import Kind, is_absolute, kind_of, summed
+from .kinds import Kind, is_absolute, kind_of, summed, worth_adding
 from .objectives import KFold, Objective
 from .optimizers import FAILURES
 from .parameters import length_scales
@@ -180,7 +180,7 @@ class _Search:
         lowest: dict[Kind, Judged] = {kind_of(best.tuned.problem.K.kernel): best}
         for one in sorted(found, key=lambda one: one.error):
             lowest.setdefault(kind_of(one.tuned.problem.K.kernel), one)
-        parts = list(lowest.values())
+        parts = worth_adding(list(lowest.values()))
         if self.run.late or len(parts) == 1 or best.error > NOTHING_LEARNED:
             return best
         problem, step = best.tuned.problem, max(one.step for one in parts)
