@@ -205,3 +205,29 @@ def test_products_take_little_beyond_inputs_and_results():
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) < (16 + 8 + 16) * MEGABYTE
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_matrix_of_another_kernel_takes_prepared_points_over(dtype, monkeypatch):
+    random = np.random.default_rng(0)
+    X, C = (100 + random.normal(size=(rows, 3)).astype(dtype) for rows in (20, 7))
+    K = gf.KernelMatrix(gf.kernels.Gaussian(1.0), X, C, engine="native")
+    monkeypatch.setattr("gyrfalcon.matrix.native_engine.shift_of", None)  # it has been found already
+    for kernel in (
+        gf.kernels.Gaussian([1.0, 2.0, 3.0]),
+        gf.kernels.ProductLaplacian(2.0),
+        0.5 * gf.kernels.Matern(1.0),
+    ):
+        other = K.with_kernel(kernel)
+        assert other.engine == "native"
+        np.testing.assert_allclose(other.to_dense(), kernel(X, C), rtol=1e-5 if dtype == np.float32 else 1e-12)
+    np.testing.assert_allclose(K.to_dense(), K.kernel(X, C), rtol=1e-5 if dtype == np.float32 else 1e-12)
+
+
+def test_a_matrix_of_a_kernel_that_the_core_does_not_know_gets_another_engine():
+    X = np.random.default_rng(0).normal(size=(20, 1))
+    warped = gf.kernels.Warped(gf.kernels.Gaussian(1.0), [0], [[-1.0, 1.0]], [[-2.0, 0.0]])
+    K = gf.KernelMatrix(gf.kernels.Gaussian(1.0), X)
+    for kernel in (warped, gf.kernels.Function(lambda x, c: torch.exp(-((x[:, None] - c) ** 2).sum(-1)))):
+        for start in (K, K.with_kernel(warped)):
+            np.testing.assert_allclose(start.with_kernel(kernel).to_dense(), gf.KernelMatrix(kernel, X).to_dense())

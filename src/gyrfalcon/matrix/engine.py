@@ -75,6 +75,10 @@ class Engine(ABC):
         """The same engine for other points of the same kind, type and device, or None if it has to be made anew."""
         return None
 
+    def of(self, kernel: Kernel) -> Engine | None:
+        """The engine of another kernel for the same points, or None if it has to be chosen anew."""
+        return None
+
     def wide(self, start: int, stop: int) -> Tensor:
         """Rows start to stop of K with entries made in float64; where the type of X is another, engines that can make
         such entries override this."""

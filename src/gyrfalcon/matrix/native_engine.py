@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from functools import cache
 from typing import Any
 
@@ -18,7 +19,7 @@ from gyrfalcon.native import core as core
 from gyrfalcon.threads import threads_of_products
 
 from .autograd import Weights
-from .engine import Description
+from .engine import Description, Engine
 from .torch_engine import TorchEngine
 
 ROWS_PER_BLOCK = 96  # rows of K that the core keeps per thread during a gram product, at most
@@ -55,13 +56,13 @@ def _array(value: Parameter) -> np.ndarray[Any, Any]:
 class _Program:
     """The kernel as the core reads it: leaves, and a postfix expression over them."""
 
-    def __init__(self, kernel: Kernel, C: Tensor):
+    def __init__(self, kernel: Kernel, C: Tensor, shift: np.ndarray[Any, Any] | None = None):
         self.forms: list[NativeForm] = []
         self.known = families()
         self.leaves: list[tuple[Any, ...]] = []
         self.steps: list[tuple[str, int, float]] = []
         self.features = C.shape[1]
-        self.shift = shift_of(C).double().numpy()
+        self.shift = shift_of(C).double().numpy() if shift is None else shift
         self._add(kernel, None)
 
     def degree_of(self, form: NativeForm) -> int:
@@ -124,6 +125,13 @@ class NativeEngine(TorchEngine):
         self.X = X.detach() if isinstance(X, Tensor) else X
         self.C = C.detach() if isinstance(C, Tensor) else C
         self.program = _Program(kernel, to_tensor(self.C))
+
+    def of(self, kernel: Kernel) -> Engine | None:
+        if not serves(kernel):
+            return None
+        other = copy.copy(self)
+        other.kernel, other.program = kernel, _Program(kernel, to_tensor(self.C), self.program.shift)
+        return other
 
     @property
     def threads(self) -> int:

@@ -134,13 +134,17 @@ class Relatives:
         return other
 
     def with_kernel(self, kernel: Kernel) -> Self:
-        """The matrix of another kernel on the same points.
+        """The matrix of another kernel on the same points, whose preparation is taken over.
 
         >>> import numpy as np, gyrfalcon as gf
         >>> gf.KernelMatrix("rbf", np.zeros((2, 1))).with_kernel(gf.kernels.Linear())
         KernelMatrix(Linear(length_scale=1), 2 × 2, float64, native)
         """
-        return self._relative(kernel=kernel, symmetric=self.symmetric)
+        other = self._relative(kernel=kernel, symmetric=self.symmetric)
+        if self._engine is not None and self.devices is None:
+            other._engine, other._reason = self._engine.of(kernel), self._reason
+            other._versions = [tensor._version for tensor in other._watched]
+        return other
 
     def with_centers(self, C: Any = None, *, index: slice | Array | None = None) -> Self:
         """The matrix with other centers: new points, those of another matrix, some of those there are, or all rows of X

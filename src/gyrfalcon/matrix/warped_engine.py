@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from gyrfalcon.arrays import Dense, in_double
-from gyrfalcon.kernels import Warped
+from gyrfalcon.kernels import Kernel, Warped
 
 from .autograd import Weights
 from .engine import Engine
@@ -25,6 +25,9 @@ class WarpedEngine(NativeEngine):
         if isinstance(other, WarpedEngine):
             other._given = (X, self._given[1])
         return other
+
+    def of(self, kernel: Kernel) -> Engine | None:
+        return None  # which may have another map
 
     def wide(self, start: int, stop: int) -> Tensor:
         X, C = (in_double(part) for part in (self._given[0][start:stop], self._given[1]))
