@@ -160,7 +160,9 @@ class NativeEngine(TorchEngine):
         return out
 
     def _empty(self, rows: int, columns: int, dtype: torch.dtype | None = None) -> Tensor:
-        return torch.empty(rows, columns, dtype=dtype or self.dtype)
+        """Memory of NumPy, which asks for huge pages: the first touch of that of PyTorch may take as long as K does."""
+        kind = np.float64 if (dtype or self.dtype) == torch.float64 else np.float32
+        return torch.from_numpy(np.empty((rows, columns), kind))
 
     def block(self, start: int, stop: int) -> Tensor:
         X = self.X[start:stop]
