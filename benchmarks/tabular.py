@@ -16,10 +16,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.metrics import average_precision_score, log_loss
-from threadpoolctl import threadpool_limits
 
 import gyrfalcon as gf
 from gyrfalcon.datasets import Split
@@ -47,7 +45,6 @@ MANY_ROWS = 100_000
 MOST_OF_CATBOOST = 5_000_000  # numbers times outputs, beyond which it takes minutes
 RARE = 0.1  # share of the rarer of two classes, below which ranking counts and not the rate of errors
 LEAST_ERROR = 1e-3  # of either side of a ratio: below, errors are a few rows
-COVERAGE = 0.9
 OURS, RIVALS = "gyrfalcon", ("LightGBM", "HistGB")  # acceptance looks at these; CatBoost is shown where it installs
 
 
@@ -160,7 +157,7 @@ def summary(title: str, rows: list[Row]) -> str:
     if likely:
         told += f", median log loss ratio {statistics.median(likely):.3f}"
     if covered:
-        told += f", {COVERAGE:.0%} intervals cover {statistics.median(covered):.1%} in the median"
+        told += f", {defaults.COVERAGE:.0%} intervals cover {statistics.median(covered):.1%} in the median"
     return told
 
 
@@ -199,8 +196,7 @@ def _load(name: str, seed: int) -> Split:
 
 def _measure(name: str, splits: int) -> Row:
     os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
-    torch.set_num_threads(1)  # threads that wait would be counted too
-    threadpool_limits(1)
+    machine.take_one_thread()
     warnings.simplefilter("ignore")
     classes = name in (*CLASSIFICATION, *defaults.CLASSIFICATION)
     errors: dict[str, list[float]] = {}
@@ -224,7 +220,7 @@ def _measure(name: str, splits: int) -> Row:
                 loss = log_loss(split.y_test, chances, labels=model.classes_)
                 likelihoods.setdefault(label, []).append(float(loss))
             elif label == OURS:
-                covered += [] if (share := _covered(model, split)) is None else [share]
+                covered += [] if (share := defaults.covered(model, split.X_test, split.y_test)) is None else [share]
         if len(X) > MANY_ROWS or (name not in DEVELOPMENT and gf.datasets.describe(name).split == "test set"):
             break
     return Row(
@@ -247,12 +243,3 @@ def _error(model: Any, split: Split, classes: bool) -> float:
         chances = np.asarray(model.predict_proba(split.X_test))[:, 1]
         return float(1 - average_precision_score(split.y_test == model.classes_[1], chances))
     return float(np.mean(predicted != split.y_test))
-
-
-def _covered(model: Any, split: Split) -> float | None:
-    """The share of test rows in intervals of 90 %, if the model has them."""
-    try:
-        low, high = model.predict_interval(split.X_test, coverage=COVERAGE)
-    except ValueError:  # the solver left nothing to make deviations of
-        return None
-    return float(np.mean((low <= split.y_test) & (split.y_test <= high)))
