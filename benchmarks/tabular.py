@@ -43,9 +43,11 @@ QUICK = ("uci_pumadyn32nm", "uci_pol", "magic")
 SPLITS = 5  # where the source has no test set; one of more than MANY_ROWS
 MANY_ROWS = 100_000
 MOST_OF_CATBOOST = 5_000_000  # numbers times outputs, beyond which it takes minutes
+MOST_ROWS_OF_XRFM = 12_000  # beyond which it takes minutes, as it solves with all of them
 RARE = 0.1  # share of the rarer of two classes, below which ranking counts and not the rate of errors
 LEAST_ERROR = 1e-3  # of either side of a ratio: below, errors are a few rows
-OURS, RIVALS = "gyrfalcon", ("LightGBM", "HistGB")  # acceptance looks at these; CatBoost is shown where it installs
+OURS, RIVALS = "gyrfalcon", ("LightGBM", "HistGB")  # acceptance looks at these
+SHOWN = ("CatBoost", "xRFM")  # beside them where they are installed, on the first split of tables that are not large
 
 
 @dataclass(frozen=True)
@@ -115,13 +117,14 @@ LEGEND = (
     "HistGradientBoosting, those of time to LightGBM."
 )
 HEADER = (
-    f"{'data':>20} {'rows':>9} {'d':>4} | {'gyrfalcon':>10} {'LightGBM':>10} {'HistGB':>10} {'CatBoost':>10} | "
+    f"{'data':>20} {'rows':>9} {'d':>4} | {'gyrfalcon':>10} {'LightGBM':>10} {'HistGB':>10} {'CatBoost':>10} "
+    f"{'xRFM':>10} | "
     f"{'gyrfalcon':>9} {'LightGBM':>9} s | error and time ratio | log loss ratio, covered"
 )
 
 
 def line(row: Row) -> str:
-    errors = " ".join(f"{row.errors.get(name, np.nan):10.5f}" for name in (OURS, *RIVALS, "CatBoost"))
+    errors = " ".join(f"{row.errors.get(name, np.nan):10.5f}" for name in (OURS, *RIVALS, *SHOWN))
     seconds = " ".join(f"{row.seconds.get(name, np.nan):9.2f}" for name in (OURS, "LightGBM"))
     marks = f"{row.ratio:6.3f} {row.time_ratio:6.1f} {'' if row.better else 'WORSE':>6}{'' if row.in_time else ' LATE'}"
     likely = f"{_likelihood(row):.3f}" if row.log_losses else "-"
@@ -176,10 +179,22 @@ def _contenders(classes: bool, seed: int) -> dict[str, Any]:
     try:
         import catboost
     except ImportError:
-        return found
-    symmetric = catboost.CatBoostClassifier if classes else catboost.CatBoostRegressor
-    found["CatBoost"] = symmetric(random_state=seed, thread_count=1, verbose=False, allow_writing_files=False)
+        print("CatBoost is left out: pip install catboost")
+    else:
+        symmetric = catboost.CatBoostClassifier if classes else catboost.CatBoostRegressor
+        found["CatBoost"] = symmetric(random_state=seed, thread_count=1, verbose=False, allow_writing_files=False)
+    try:
+        from . import xrfm_models
+    except ImportError:
+        print("xRFM is left out: pip install xrfm")
+    else:
+        found["xRFM"] = (xrfm_models.Classifier if classes else xrfm_models.Regressor)(seed)
     return found
+
+
+def _is_shown(label: str, seed: int, rows: int, numbers: int) -> bool:
+    small = rows <= MOST_ROWS_OF_XRFM if label == "xRFM" else numbers <= MOST_OF_CATBOOST
+    return label not in SHOWN or (seed == 0 and small)
 
 
 def _why_absent(name: str) -> str:
@@ -209,7 +224,7 @@ def _measure(name: str, splits: int) -> Row:
         split = split._replace(X=X, X_test=X_test)
         outputs = len(np.unique(split.y)) if classes else 1
         for label, model in _contenders(classes, seed).items():
-            if label == "CatBoost" and (seed > 0 or X.size * outputs > MOST_OF_CATBOOST):
+            if not _is_shown(label, seed, len(X), X.size * outputs):
                 continue
             began = time.process_time()
             model.fit(split.X, split.y)
