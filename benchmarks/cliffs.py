@@ -8,12 +8,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from scipy import sparse
 from sklearn.datasets import load_digits
 from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.svm import SVC, LinearSVC
-from threadpoolctl import threadpool_limits
 
 import gyrfalcon as gf
 
@@ -39,8 +37,7 @@ class Row:
 
 
 def run(quick: bool, only: str | None = None) -> None:
-    torch.set_num_threads(1)  # threads that wait would be counted too
-    threadpool_limits(1)
+    machine.take_one_thread()
     described = machine.describe()
     print(machine.headline(described), "CPU seconds, one thread, default arguments", sep="\n")
     gf.KernelRegressor(verbose=False).fit(np.zeros((60, 1)) + np.arange(60.0)[:, None], np.arange(60.0))  # imports

@@ -7,12 +7,10 @@ in $GYRFALCON_DATA, and of synthetic families. Test rows of no table are looked 
 from __future__ import annotations
 
 import math
-import os
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +20,7 @@ from sklearn.metrics import average_precision_score, log_loss
 import gyrfalcon as gf
 from gyrfalcon.tuning import Recipe
 
-from . import machine, report
+from . import datasets, machine, report
 from .families import SYNTHETIC
 
 Array = np.ndarray[Any, Any]
@@ -30,6 +28,7 @@ Array = np.ndarray[Any, Any]
 REGRESSION = ("uci_airfoil", "uci_concrete", "uci_energy", "uci_gas", "uci_sml", "uci_skillcraft")
 CLASSIFICATION = ("fault", "waveform", "spambase", "landsat", "campaign")
 KEPT = 0.75
+COVERAGE = 0.9  # of intervals
 SPLITS = 2
 PRESENT = "as it is"
 QUICK = ("friedman", "steps of two classes")
@@ -111,7 +110,7 @@ def _summary(label: str, scores: dict[str, dict[str, Score]]) -> str:
     told = f"{label:>28}: ratio {math.exp(np.mean(ratios)):.3f}, {wins} of {len(ratios)}, {seconds:.2f} s"
     covered = [found[label].covered for found in scores.values() if found[label].covered is not None]
     if covered:
-        told += f"; 90 % intervals hold {np.median(covered):.1%} in the median"
+        told += f"; {COVERAGE:.0%} intervals hold {np.median(covered):.1%} in the median"
     for name, kind in (("log_loss", "log loss"), ("missed_precision", "1 - average precision")):
         values = [_over_rivals(found, label, name) for found in scores.values() if getattr(found[label], name)]
         if values:
@@ -155,22 +154,22 @@ def _score(model: Any, split: Split) -> Score:
         predicted = np.asarray(fitted.predict(split.X_held))
         if not split.classes:
             error = math.sqrt(np.mean((predicted - split.y_held) ** 2)) / float(split.y_held.std())
-            return Score(error, seconds, covered=_covered(fitted, split))
+            return Score(error, seconds, covered=covered(fitted, split.X_held, split.y_held))
         chances = fitted.predict_proba(split.X_held)
         likelihood = log_loss(split.y_held, np.clip(chances, 1e-15, 1))
     missed = 1 - average_precision_score(split.y_held, chances[:, 1]) if chances.shape[1] == 2 else None
     return Score(float(np.mean(predicted != split.y_held)), seconds, float(likelihood), missed)
 
 
-def _covered(model: Any, split: Split) -> float | None:
-    """The share of held-out rows in intervals of 90 %, if the model has them."""
+def covered(model: Any, X: Array, y: Array) -> float | None:
+    """The share of rows that were not in the fit which are in intervals of 90 %, if the model has them."""
     if not isinstance(model, gf.KernelRegressor):
         return None
     try:
-        low, high = model.predict_interval(split.X_held, coverage=0.9)
+        low, high = model.predict_interval(X, coverage=COVERAGE)
     except ValueError:  # the solver left nothing to make deviations of
         return None
-    return float(np.mean((low <= split.y_held) & (split.y_held <= high)))
+    return float(np.mean((low <= y) & (y <= high)))
 
 
 def _splits(quick: bool, splits: int) -> Iterator[tuple[str, Split]]:
@@ -189,12 +188,7 @@ def _splits(quick: bool, splits: int) -> Iterator[tuple[str, Split]]:
 
 def _table(name: str) -> tuple[Array, Array] | None:
     """The training rows of a table."""
-    path = Path(os.environ.get("GYRFALCON_DATA", ""), name, "data.npz")
-    if not path.exists():
+    if not datasets.development_file(name).exists():
         return None
-    with np.load(path) as file:
-        X, y = file["X"].astype(np.float64), file["y"].ravel()
-        train = np.random.default_rng(0).random(len(y)) < 0.8
-        if "test_mask" in file.files:
-            train = ~file["test_mask"][:, 0].astype(bool)
-    return X[train], y[train].astype(int) if name in CLASSIFICATION else y[train].astype(np.float64)
+    X, y = datasets.development(name, 0)[:2]
+    return X, y.astype(int if name in CLASSIFICATION else np.float64)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from threadpoolctl import threadpool_limits
 
 import gyrfalcon as gf
 
@@ -18,6 +19,12 @@ from . import THREADS
 
 def set_threads() -> None:
     torch.set_num_threads(THREADS)
+
+
+def take_one_thread() -> None:
+    """Keep this process to one thread, since CPU time would count threads that wait for work too."""
+    torch.set_num_threads(1)
+    threadpool_limits(1)
 
 
 def describe() -> dict[str, Any]:

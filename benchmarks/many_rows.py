@@ -13,8 +13,6 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
-import torch
-from threadpoolctl import threadpool_limits
 
 import gyrfalcon as gf
 
@@ -45,8 +43,7 @@ class Row:
 
 
 def run(quick: bool) -> None:
-    torch.set_num_threads(1)  # threads that wait would be counted too
-    threadpool_limits(1)
+    machine.take_one_thread()
     described = machine.describe()
     print(machine.headline(described), "Error and CPU seconds, and both over those of LightGBM.", sep="\n")
     found: list[Row] = []

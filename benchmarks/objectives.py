@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import torch
 from scipy.stats import rankdata
-from threadpoolctl import threadpool_limits
 
 import gyrfalcon as gf
 from gyrfalcon.solvers import Direct, LeastSquares, solve
@@ -94,7 +93,7 @@ def run(quick: bool, settings: Settings | None = None) -> None:
     print(HEADER)
     # One thread each: matrices of a hundred rows gain nothing from two.
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(THREADS, mp_context=context, initializer=_one_thread) as pool:
+    with ProcessPoolExecutor(THREADS, mp_context=context, initializer=machine.take_one_thread) as pool:
         pending = {
             name: [pool.submit(_tune_all, name, seed, settings) for seed in range(settings.seeds)] for name in present
         }
@@ -107,11 +106,6 @@ def run(quick: bool, settings: Settings | None = None) -> None:
     if rows:
         print(summary(rows))
         print(f"Written: {report.FOLDER / 'objectives.json'}")
-
-
-def _one_thread() -> None:
-    torch.set_num_threads(1)
-    threadpool_limits(1)
 
 
 def _tune_all(name: str, seed: int, settings: Settings) -> dict[str, Run]:

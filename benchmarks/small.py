@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from sklearn import datasets
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
@@ -19,7 +18,6 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
-from threadpoolctl import threadpool_limits
 
 import gyrfalcon as gf
 
@@ -54,8 +52,7 @@ class Row:
 
 
 def run(quick: bool) -> None:
-    torch.set_num_threads(1)  # threads that wait would be counted too
-    threadpool_limits(1)
+    machine.take_one_thread()
     described = machine.describe()
     print(
         machine.headline(described),

@@ -16,10 +16,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.metrics import average_precision_score, log_loss
-from threadpoolctl import threadpool_limits
 
 import gyrfalcon as gf
 from gyrfalcon.datasets import Split
@@ -45,10 +43,11 @@ QUICK = ("uci_pumadyn32nm", "uci_pol", "magic")
 SPLITS = 5  # where the source has no test set; one of more than MANY_ROWS
 MANY_ROWS = 100_000
 MOST_OF_CATBOOST = 5_000_000  # numbers times outputs, beyond which it takes minutes
+MOST_ROWS_OF_XRFM = 12_000  # beyond which it takes minutes, as it solves with all of them
 RARE = 0.1  # share of the rarer of two classes, below which ranking counts and not the rate of errors
 LEAST_ERROR = 1e-3  # of either side of a ratio: below, errors are a few rows
-COVERAGE = 0.9
-OURS, RIVALS = "gyrfalcon", ("LightGBM", "HistGB")  # acceptance looks at these; CatBoost is shown where it installs
+OURS, RIVALS = "gyrfalcon", ("LightGBM", "HistGB")  # acceptance looks at these
+SHOWN = ("CatBoost", "xRFM")  # beside them where they are installed, on the first split of tables that are not large
 
 
 @dataclass(frozen=True)
@@ -118,13 +117,14 @@ LEGEND = (
     "HistGradientBoosting, those of time to LightGBM."
 )
 HEADER = (
-    f"{'data':>20} {'rows':>9} {'d':>4} | {'gyrfalcon':>10} {'LightGBM':>10} {'HistGB':>10} {'CatBoost':>10} | "
+    f"{'data':>20} {'rows':>9} {'d':>4} | {'gyrfalcon':>10} {'LightGBM':>10} {'HistGB':>10} {'CatBoost':>10} "
+    f"{'xRFM':>10} | "
     f"{'gyrfalcon':>9} {'LightGBM':>9} s | error and time ratio | log loss ratio, covered"
 )
 
 
 def line(row: Row) -> str:
-    errors = " ".join(f"{row.errors.get(name, np.nan):10.5f}" for name in (OURS, *RIVALS, "CatBoost"))
+    errors = " ".join(f"{row.errors.get(name, np.nan):10.5f}" for name in (OURS, *RIVALS, *SHOWN))
     seconds = " ".join(f"{row.seconds.get(name, np.nan):9.2f}" for name in (OURS, "LightGBM"))
     marks = f"{row.ratio:6.3f} {row.time_ratio:6.1f} {'' if row.better else 'WORSE':>6}{'' if row.in_time else ' LATE'}"
     likely = f"{_likelihood(row):.3f}" if row.log_losses else "-"
@@ -160,7 +160,7 @@ def summary(title: str, rows: list[Row]) -> str:
     if likely:
         told += f", median log loss ratio {statistics.median(likely):.3f}"
     if covered:
-        told += f", {COVERAGE:.0%} intervals cover {statistics.median(covered):.1%} in the median"
+        told += f", {defaults.COVERAGE:.0%} intervals cover {statistics.median(covered):.1%} in the median"
     return told
 
 
@@ -179,10 +179,22 @@ def _contenders(classes: bool, seed: int) -> dict[str, Any]:
     try:
         import catboost
     except ImportError:
-        return found
-    symmetric = catboost.CatBoostClassifier if classes else catboost.CatBoostRegressor
-    found["CatBoost"] = symmetric(random_state=seed, thread_count=1, verbose=False, allow_writing_files=False)
+        print("CatBoost is left out: pip install catboost")
+    else:
+        symmetric = catboost.CatBoostClassifier if classes else catboost.CatBoostRegressor
+        found["CatBoost"] = symmetric(random_state=seed, thread_count=1, verbose=False, allow_writing_files=False)
+    try:
+        from . import xrfm_models
+    except ImportError:
+        print("xRFM is left out: pip install xrfm")
+    else:
+        found["xRFM"] = (xrfm_models.Classifier if classes else xrfm_models.Regressor)(seed)
     return found
+
+
+def _is_shown(label: str, seed: int, rows: int, numbers: int) -> bool:
+    small = rows <= MOST_ROWS_OF_XRFM if label == "xRFM" else numbers <= MOST_OF_CATBOOST
+    return label not in SHOWN or (seed == 0 and small)
 
 
 def _why_absent(name: str) -> str:
@@ -199,8 +211,7 @@ def _load(name: str, seed: int) -> Split:
 
 def _measure(name: str, splits: int) -> Row:
     os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
-    torch.set_num_threads(1)  # threads that wait would be counted too
-    threadpool_limits(1)
+    machine.take_one_thread()
     warnings.simplefilter("ignore")
     classes = name in (*CLASSIFICATION, *defaults.CLASSIFICATION)
     errors: dict[str, list[float]] = {}
@@ -213,7 +224,7 @@ def _measure(name: str, splits: int) -> Row:
         split = split._replace(X=X, X_test=X_test)
         outputs = len(np.unique(split.y)) if classes else 1
         for label, model in _contenders(classes, seed).items():
-            if label == "CatBoost" and (seed > 0 or X.size * outputs > MOST_OF_CATBOOST):
+            if not _is_shown(label, seed, len(X), X.size * outputs):
                 continue
             began = time.process_time()
             model.fit(split.X, split.y)
@@ -224,7 +235,7 @@ def _measure(name: str, splits: int) -> Row:
                 loss = log_loss(split.y_test, chances, labels=model.classes_)
                 likelihoods.setdefault(label, []).append(float(loss))
             elif label == OURS:
-                covered += [] if (share := _covered(model, split)) is None else [share]
+                covered += [] if (share := defaults.covered(model, split.X_test, split.y_test)) is None else [share]
         if len(X) > MANY_ROWS or (name not in DEVELOPMENT and gf.datasets.describe(name).split == "test set"):
             break
     return Row(
@@ -247,12 +258,3 @@ def _error(model: Any, split: Split, classes: bool) -> float:
         chances = np.asarray(model.predict_proba(split.X_test))[:, 1]
         return float(1 - average_precision_score(split.y_test == model.classes_[1], chances))
     return float(np.mean(predicted != split.y_test))
-
-
-def _covered(model: Any, split: Split) -> float | None:
-    """The share of test rows in intervals of 90 %, if the model has them."""
-    try:
-        low, high = model.predict_interval(split.X_test, coverage=COVERAGE)
-    except ValueError:  # the solver left nothing to make deviations of
-        return None
-    return float(np.mean((low <= split.y_test) & (split.y_test <= high)))

@@ -48,12 +48,13 @@ print(status("VmHWM") - before)
 """
 
 ENDLESS = """
-import sys
+import signal, sys
 import numpy as np
 from gyrfalcon.linalg.square import Square
 from gyrfalcon.linalg.triangles import cholesky_with_jitter
 
 square = Square.fitting(1000, lambda a, b: np.eye(1000)[:, a:b], memory_budget=10**5, directory=sys.argv[1])
+signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs in the background of a shell ignore it
 print("ready", flush=True)
 while True:
     square.set_diagonal(1.0)

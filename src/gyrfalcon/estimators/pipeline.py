@@ -113,11 +113,15 @@ class Fitted:
 
 @dataclass(frozen=True)
 class Chosen:
-    """What a fit has chosen before it solves."""
+    """What a fit has chosen before it solves; `group` says which center each row is, where all are centers."""
 
+    settings: Settings
     kernel: Kernel
     centers: AnyPoints
     penalty: float
+    group: Array | None = None
+    tuning: Trace | Grid | None = None
+    cuts: tuple[str, ...] = ()  # what a limit of time cut
 
 
 FEW_CENTERS = 5000  # up to which more than one thread of BLAS saves less than a second
@@ -161,48 +165,19 @@ def fit_function(
     callback : callable (Step) -> bool or None, optional
         A function of the user's, told of each iteration too; True stops.
     """
-    Y, loss = targets.encode(y), targets.loss
+    Y = targets.encode(y)
     if settings.partition is not None and not settings.partition_on_trial:
         points = rows_in_memory(points, beginning.budget)
     total = float(points.shape[0] if weights is None else weights.sum())
-    tuning: Trace | Grid | None = None
-    group = None
     if known is not None:
-        kernel, C = known.kernel, as_kind(known.centers, points)
-        penalty = known.penalty if isinstance(settings.penalty, str) else settings.penalty
-        group = _same_rows(points, weights, C)
+        chosen = _keep(settings, known, points, weights)
     else:
         also = None if validation is None else validation.rows
-        choices = Choices(settings, Data(points, Y, weights), loss, beginning, also=also)
-        learned = choices.kernel_and_noise()
-        kernel, penalty = learned.kernel, learned.noise / total
-        tuning = learned.trace.in_units_of(total) if isinstance(learned.trace, Trace) else learned.trace
-        unpenalized = settings.solver is not None and not settings.solver.traits.needs_penalty
-        if isinstance(settings.penalty, str) and (unpenalized or not (loss.smooth or has_kink(loss))):
-            penalty = 0.0
-        roomy = choices.in_time(kernel, penalty * total, trial=settings.partition_on_trial)
-        if beginning.deadline is not None:
-            kept_partition = settings.partition if roomy or not settings.partition_on_trial else None
-            settings = choices.settings = dataclasses.replace(choices.settings, partition=kept_partition)
-        if settings.partition is not None and settings.partition_on_trial:
-            kept, count, stage = choices.tried_partition(settings.partition, kernel, penalty * total)
-            fewer = settings.n_centers if stage is None or kept is not None else count
-            settings = choices.settings = dataclasses.replace(settings, partition=kept, n_centers=fewer)
-            if stage is not None and isinstance(tuning, Trace):
-                tuning.stages.append(stage.in_units_of(total))
-        if learned.centers is None:
-            C, group = choices.centers(kernel, penalty)
-        else:
-            C = as_kind(learned.centers, points)
-    partition, cuts = settings.partition, choices.cuts if known is None else []
-    problem = _pose(settings, kernel, points, C, Y, weights, group, penalty, targets, beginning.budget)
-    if settings.solver is not None:
-        solver, reason = settings.solver, ""
-    elif partition is not None and problem.K.symmetric:
-        solver, reason = Exact(), f"partition: all {problem.K.shape[0]} points are in one leaf"
-    else:
-        solver, reason = choose(problem)
-        solver = seeded(solver, beginning.solver_seed)
+        chosen = _choose(settings, Data(points, Y, weights), targets, total, beginning, also)
+    settings, kernel, C, penalty = chosen.settings, chosen.kernel, chosen.centers, chosen.penalty
+    partition = settings.partition
+    problem = _pose(settings, kernel, points, C, Y, weights, chosen.group, penalty, targets, beginning.budget)
+    solver, reason = _solver_of(settings, problem, beginning.solver_seed)
     _check_options(settings, solver, targets, problem)
     if callback is not None and not solver.traits.iterates:
         raise ValueError(f"callback: solver={solver.name!r} does not iterate: leave it out, or take solver='falkon'")
@@ -221,7 +196,7 @@ def fit_function(
         solver,
         validate=None if validation is None else error,
         stopping=settings.early_stopping,
-        notify=None if notify is None else notify(solver, Chosen(kernel, C, penalty)),
+        notify=None if notify is None else notify(solver, chosen),
         callback=callback,
         deadline=beginning.deadline,
     )
@@ -231,24 +206,16 @@ def fit_function(
         solution = dataclasses.replace(solution, coefficients=monitor.best[0], intercept=monitor.best[1])
     found, local = (solution.coefficients, solution.intercept), None
     if partition is not None and not problem.K.symmetric and not interrupted:
+        noise, budget = penalty * total, beginning.budget
         local, seconds = fit_leaves(
-            partition,
-            kernel,
-            points,
-            Y,
-            weights,
-            C,
-            solution,
-            noise=penalty * total,
-            targets=targets,
-            budget=beginning.budget,
+            partition, kernel, points, Y, weights, C, solution, noise=noise, targets=targets, budget=budget
         )
         solution.record.seconds["leaves"] = seconds
         reason = f"{reason}; {local.n_leaves} leaves are solved exactly"
     if validation is not None and (local is not None or not monitor.errors):  # what does not iterate is judged once
         monitor.errors.append(error(found, local, wide=shows_in(solution)))
-    if cuts:
-        reason = f"{reason}; time budget: {', '.join(cuts)}".removeprefix("; ")
+    if chosen.cuts:
+        reason = f"{reason}; time budget: {', '.join(chosen.cuts)}".removeprefix("; ")
     record = dataclasses.replace(
         solution.record,
         message=f"stopped early: {monitor.stopped}" if monitor.stopped else solution.record.message,
@@ -256,7 +223,53 @@ def fit_function(
         plan=str(problem.K.plan()),
         validation_errors=monitor.errors or solution.record.validation_errors,
     )
-    return Fitted(kernel, C, penalty, tuning, problem, solution, record, total, interrupted, local, beginning.deadline)
+    return Fitted(
+        kernel, C, penalty, chosen.tuning, problem, solution, record, total, interrupted, local, beginning.deadline
+    )
+
+
+def _keep(settings: Settings, known: Known, points: AnyPoints, weights: Array | None) -> Chosen:
+    """The kernel and the centers of an earlier fit, and its penalty unless the settings say another."""
+    C = as_kind(known.centers, points)
+    penalty = known.penalty if isinstance(settings.penalty, str) else settings.penalty
+    return Chosen(settings, known.kernel, C, penalty, _same_rows(points, weights, C))
+
+
+def _choose(
+    settings: Settings, data: Data, targets: Targets, total: float, beginning: Beginning, also: Array | None
+) -> Chosen:
+    """Kernel, penalty, centers and leaves that suit the rows, where the settings leave them open."""
+    choices = Choices(settings, data, targets.loss, beginning, also=also)
+    learned = choices.kernel_and_noise()
+    kernel, penalty = learned.kernel, learned.noise / total
+    tuning = learned.trace.in_units_of(total) if isinstance(learned.trace, Trace) else learned.trace
+    unpenalized = settings.solver is not None and not settings.solver.traits.needs_penalty
+    if isinstance(settings.penalty, str) and (unpenalized or not (targets.loss.smooth or has_kink(targets.loss))):
+        penalty = 0.0
+    on_trial = settings.partition_on_trial
+    roomy = choices.in_time(kernel, penalty * total, trial=on_trial)
+    partition, n_centers = settings.partition if roomy or not on_trial else None, choices.settings.n_centers
+    if on_trial and partition is not None:
+        partition, count, stage = choices.tried_partition(partition, kernel, penalty * total)
+        n_centers = n_centers if stage is None or partition is not None else count
+        if stage is not None and isinstance(tuning, Trace):
+            tuning.stages.append(stage.in_units_of(total))
+    choices.settings = dataclasses.replace(choices.settings, partition=partition, n_centers=n_centers)
+    if learned.centers is None:
+        C, group = choices.centers(kernel, penalty)
+    else:
+        C, group = as_kind(learned.centers, data.points), None
+    return Chosen(choices.settings, kernel, C, penalty, group, tuning, tuple(choices.cuts))
+
+
+def _solver_of(settings: Settings, problem: LeastSquares | Risk, seed: int) -> tuple[Solver[Any], str]:
+    """The solver, and why it was taken if the settings leave that open."""
+    if settings.solver is not None:
+        return settings.solver, ""
+    if settings.partition is not None and problem.K.symmetric:
+        return Exact(), f"partition: all {problem.K.shape[0]} points are in one leaf"
+    solver, reason = choose(problem)
+    return seeded(solver, seed), reason
 
 
 def _check_options(settings: Settings, solver: Solver[Any], targets: Targets, problem: LeastSquares | Risk) -> None:
