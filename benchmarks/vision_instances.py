@@ -17,6 +17,7 @@ Array = np.ndarray[Any, Any]
 TEST = 50
 ASKED = {20: (90.0, 62.0), 120: (96.0, 72.0)}  # AP of masks at overlaps of 50 and 70 %
 SECONDS = 6.0
+LEAST = 0.2  # the lowest score that counts
 MEASURES = [(of, overlap) for of in ("boxes", "masks") for overlap in (0.5, 0.7)]
 
 
@@ -91,7 +92,7 @@ def _fixed(found: Any) -> tuple[Array, Array]:
 
 def precision(model: vision.InstanceSegmenter, people: Pictures, test: Array) -> list[float]:
     """AP50 and AP70 of boxes, then of masks, in percent."""
-    found = [model.predict(people.images[index], min_score=0.12) for index in test]
+    found = [model.predict(people.images[index], min_score=LEAST) for index in test]
     truth = [people.masks[index] for index in test]
     return [100 * vision.average_precision(found, truth, overlap=overlap, of=of).mean for of, overlap in MEASURES]
 
