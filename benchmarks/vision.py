@@ -12,7 +12,7 @@ from gyrfalcon import vision
 from . import machine, report, vision_growth, vision_heads, vision_instances, vision_memory, vision_pixels, vision_video
 from .vision_data import SIZE, Remembered, pedestrians, why_absent
 
-PARTS = ("pixels", "instances", "serial", "growth", "video", "heads", "memory")
+PARTS = ("pixels", "instances", "folds", "serial", "growth", "video", "heads", "memory")
 
 
 def run(quick: bool, part: str = "all") -> None:
@@ -31,6 +31,8 @@ def run(quick: bool, part: str = "all") -> None:
                 found |= vision_pixels.measure(quick, people, net)
             case "instances":
                 found |= vision_instances.measure(quick, people, net)
+            case "folds":
+                found |= vision_instances.measure_folds(quick, people, net)
             case "serial":
                 found |= vision_instances.measure_serial(quick, people, net)
             case "growth":

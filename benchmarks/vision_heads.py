@@ -14,6 +14,7 @@ import numpy as np
 from gyrfalcon import vision
 
 from .vision_data import Pictures, Remembered, video
+from .vision_instances import LEAST
 from .vision_output_layers import Taught, mean_loss, taught_frames, trained
 
 KINDS = {
@@ -111,7 +112,7 @@ def _compare(shuffled: dict[str, Any], sorted_: dict[str, Any]) -> None:
 
 def _precision(model: vision.InstanceSegmenter, tests: Pictures) -> tuple[float, float]:
     """AP50 of boxes and of masks."""
-    found = [model.predict(image, min_score=0.12) for image in tests.images]
+    found = [model.predict(image, min_score=LEAST) for image in tests.images]
     boxes, masks = (100 * vision.average_precision(found, tests.masks, of=of).mean for of in ("boxes", "masks"))
     return round(boxes, 1), round(masks, 1)
 

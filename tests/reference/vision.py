@@ -1,5 +1,7 @@
 """Vision, written plainly: pictures with known objects, counting pixels, the minibootstrap."""
 
+import math
+
 import numpy as np
 
 
@@ -54,6 +56,24 @@ def suppressed(boxes, scores, overlap):
         best = left.pop(0)
         kept.append(best)
         left = [index for index in left if iou_of_boxes(boxes[best], boxes[index]) <= overlap]
+    return kept
+
+
+def decayed(boxes, scores, overlap, least, width):
+    """Pairs of index and score, best first; each score falls by what stands before it."""
+    left, kept = dict(enumerate(scores)), []
+    while left:
+        best = max(left, key=lambda index: left[index])
+        score = left.pop(best)
+        if score < least:
+            break
+        kept.append((best, score))
+        overlaps = {index: iou_of_boxes(boxes[best], boxes[index]) for index in left}
+        left = {
+            index: value * math.exp(-(overlaps[index] ** 2) / width)
+            for index, value in left.items()
+            if overlaps[index] <= overlap
+        }
     return kept
 
 

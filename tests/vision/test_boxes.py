@@ -37,6 +37,22 @@ def test_suppression_is_greedy(given_boxes, overlap, source):
     assert kept.tolist() == plain.suppressed(given_boxes, scores, overlap)
 
 
+@given(some, st.sampled_from([0.3, 0.7]), st.sampled_from([0.0, 0.2, 0.5]), st.randoms())
+def test_scores_decay_by_every_better_one(given_boxes, overlap, least, source):
+    scores = [source.uniform(0.01, 1) for _ in given_boxes]
+    table = np.array([[plain.iou_of_boxes(a, b) for b in given_boxes] for a in given_boxes])
+    kept, values = boxes.decayed(table, np.array(scores), overlap, least)
+    expected = plain.decayed(given_boxes, scores, overlap, least, boxes.DECAY)
+    assert kept.tolist() == [index for index, _ in expected]
+    np.testing.assert_allclose(values, [score for _, score in expected], rtol=1e-12)
+
+
+def test_what_stands_alone_keeps_its_score():
+    kept, values = boxes.decayed(np.eye(3), np.array([0.2, 0.9, 0.5]), 0.6, 0.3)
+    assert kept.tolist() == [1, 2]
+    assert values.tolist() == [0.9, 0.5]
+
+
 @given(some, some, st.sampled_from([0.3, 0.6]), st.randoms())
 def test_votes_are_weighted_means_of_boxes_that_agree(chosen, others, overlap, source):
     scores = np.array([source.uniform(0.1, 1) for _ in chosen + others])

@@ -6,6 +6,7 @@ from sklearn.exceptions import NotFittedError
 
 import gyrfalcon as gf
 from gyrfalcon import vision
+from gyrfalcon.vision import finding
 from gyrfalcon.vision.frames import Quota
 from gyrfalcon.vision.minibootstrap import Settings, Whitened, minibootstrap
 from gyrfalcon.vision.segmenter import MOST_FRAMES
@@ -335,3 +336,13 @@ def test_refusals(tmp_path):
     model.observe(image, {})
     with pytest.raises(NotFittedError, match="with an instance"):
         model.train()
+
+
+def test_only_instances_of_other_classes_are_replaced():
+    near = [np.array([0.0, 0.0, 10.0, 10.0]), np.array([1.0, 0.0, 11.0, 10.0]), np.array([2.0, 0.0, 12.0, 10.0])]
+    labels, scores = ("red", "red", "blue"), (0.9, 0.8, 0.7)
+    found = [
+        vision.Found(label, score, box, np.ones((1, 1), dtype=bool))
+        for label, score, box in zip(labels, scores, near, strict=True)
+    ]
+    assert [one.label for one in finding._one_class_each(found)] == ["red", "red"]

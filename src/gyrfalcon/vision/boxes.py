@@ -10,6 +10,7 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 TINY = 1e-9  # the least weight of a box
+DECAY = 0.5  # the square of an overlap over this is the logarithm of what a score loses by it
 LARGEST_LOG = 4.0  # of a refined side over the side it started from
 
 
@@ -79,6 +80,32 @@ def suppressed(table: Array, scores: Array, overlap: float) -> Array:
             kept.append(index)
             alive &= table[index] <= overlap
     return np.array(kept, dtype=np.int64)
+
+
+def decayed(table: Array, scores: Array, overlap: float, least: float) -> tuple[Array, Array]:
+    """Indices of what stays, best first, and scores that are smaller the more it overlaps what is better.
+
+    One that stands partly behind another is less likely than one that stands alone, and likelier than none.
+
+    Parameters
+    ----------
+    table : array of shape (n, n)
+        Overlaps of each with each.
+    scores : array of shape (n,)
+        Above 0.
+    overlap : float
+        What overlaps something better by more goes.
+    least : float
+        And so does what has a lower score in the end.
+    """
+    left, kept, values = np.array(scores, dtype=np.float64), [], []
+    while len(left) and (best := left.max()) > 0 and best >= least:
+        index = int(left.argmax())
+        kept.append(index)
+        values.append(best)
+        left = np.where(table[index] > overlap, 0.0, left * np.exp(-(table[index] ** 2) / DECAY))
+        left[index] = 0.0
+    return np.array(kept, dtype=np.int64), np.array(values)
 
 
 def voted(chosen: Array, boxes: Array, scores: Array, overlap: float) -> Array:

@@ -20,12 +20,13 @@ from .regions import region_features
 
 Array = np.ndarray[Any, Any]
 
-SUPPRESSION, MASK_SUPPRESSION = 0.55, 0.5  # of those whose boxes, and then masks, overlap more the best one stays
-SURE = 0.5  # this share of a score is multiplied by how sure the mask is
+SUPPRESSION = 0.8  # of regions that overlap more the best one stays
+MASK_SUPPRESSION = 0.6  # and so with masks; those that overlap less lose a part of their score
 VOTE = 0.6  # regions that overlap one that is kept by more move its box to their mean, weighted by their scores
 PROPOSED = 0.1  # the weight of a proposal's own score, beside the mean of what the detector says in each pass
 BETWEEN_CLASSES = 0.5  # instances of different classes that overlap more are one, of the class that scores higher
 PASSES = 2  # of refinement; the second looks at the boxes of the first
+EVEN = 0.35  # the product of the scores of a region and of its mask that counts as 0.5
 MOST_FOUND = 100  # instances in a frame
 
 
@@ -76,16 +77,12 @@ def find(model: Model, found: FeatureMap, min_score: float, decoder: SamDecoder 
         kept = likely[boxes.non_maximum_suppression(regions[likely], scores[likely], SUPPRESSION)[:MOST_FOUND]]
         placed = boxes.voted(regions[kept], regions[likely], scores[likely], VOTE)
         masks, sure = predict_masks(model.masks.get(label), found, placed)
-        ranked = scores[kept] * (1 - SURE + SURE * sure)
-        best = boxes.suppressed(boxes.mask_iou(masks, masks), ranked, MASK_SUPPRESSION)
-        best = best[_squashed(ranked[best]) >= min_score]
+        ranked = _squashed(scores[kept] * sure)
+        best, ranked = boxes.decayed(boxes.mask_iou(masks, masks), ranked, MASK_SUPPRESSION, min_score)
         pairs = [(placed[place], masks[place]) for place in best]
         if decoder is not None and len(best):
             pairs = refined_masks(decoder, found, placed[best], masks[best])
-        results += [
-            Found(label, float(_squashed(ranked[place])), box, mask)
-            for place, (box, mask) in zip(best, pairs, strict=True)
-        ]
+        results += [Found(label, float(score), box, mask) for score, (box, mask) in zip(ranked, pairs, strict=True)]
     return _one_class_each(results)[:MOST_FOUND]
 
 
@@ -103,13 +100,15 @@ def _refined(detector: Detector, found: FeatureMap, regions: Array, proposed: Ar
 
 
 def _squashed(scores: Array) -> Array:
-    """Scores as numbers between 0 and 1 that keep their order; near 0.5 they stay nearly as they are."""
-    return np.asarray(1 / (1 + np.exp(4 * (0.5 - scores))))
+    """Scores as numbers between 0 and 1 that keep their order."""
+    return np.asarray(1 / (1 + np.exp(4 * (EVEN - scores))))
 
 
 def _one_class_each(found: list[Found]) -> list[Found]:
     """What was found, best first, without what another class has found with a higher score."""
     if not found:
         return []
-    regions, scores = np.stack([one.box for one in found]), np.array([one.score for one in found])
-    return [found[place] for place in boxes.non_maximum_suppression(regions, scores, BETWEEN_CLASSES)]
+    labels, scores = np.array([one.label for one in found]), np.array([one.score for one in found])
+    regions = np.stack([one.box for one in found])
+    table = np.where(labels[:, None] == labels, 0.0, boxes.box_iou(regions, regions))
+    return [found[place] for place in boxes.suppressed(table, scores, BETWEEN_CLASSES)]
