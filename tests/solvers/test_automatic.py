@@ -92,6 +92,16 @@ def test_penalties_too_small_for_iterations_are_factored():
     assert iterated > 2 * direct  # what the choice avoids
 
 
+def test_noise_of_many_rows_ends_iterations_at_small_penalties():
+    assert choose(problem(n=1_000_000, m=750, penalty=1.3e-8))[0].name == "falkon"
+    assert choose(problem(n=1_000_000, m=750, penalty=1.3e-9))[0].name == "direct"
+    rng = np.random.default_rng(0)
+    X = torch.from_numpy(rng.normal(size=(60_000, 4)))
+    noisy = LeastSquares(KernelMatrix(Gaussian(3.0), X, X[:200]), torch.sin(X[:, :1]), 9e-8)
+    direct, iterated = (float(np.sum(solve(noisy, name).record.objective)) for name in ("direct", "falkon"))
+    assert iterated < 1.01 * direct
+
+
 def test_the_choice_is_solved_and_told():
     random = np.random.default_rng(0)
     X = random.normal(size=(400, 2))
