@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-from threadpoolctl import threadpool_limits
-
 from gyrfalcon import vision
 
 from . import machine, report, vision_growth, vision_heads, vision_instances, vision_memory, vision_pixels, vision_video
@@ -19,8 +16,7 @@ def run(quick: bool, part: str = "all") -> None:
     if why := why_absent():
         print(f"vision: left out, {why}")
         return
-    torch.set_num_threads(1)  # threads that wait would be counted too
-    threadpool_limits(1)
+    machine.take_one_thread()
     described = machine.describe() | {"threads": 1}
     print(machine.headline(described))
     people, net = pedestrians(), Remembered(vision.extractor("tiny-vit", size=SIZE))

@@ -189,8 +189,9 @@ def test_an_interrupt_keeps_what_was_reached(still, monkeypatch):
         step(self)
 
     monkeypatch.setattr(Trainer, "step", interrupted)
-    with pytest.warns(Interrupted, match="interrupted after 7 steps"):
+    with pytest.warns(Interrupted, match="interrupted after 7 steps") as warned:
         model = fields.KPlanes(**SMALL).fit(rays_of(still), steps=1000)
+    assert {warning.filename for warning in warned if warning.category is Interrupted} == {__file__}
     assert model.record_.steps == [1, 2, 4, 7]
     assert model.render(still.poses[0])[0].shape == (24, 24, 3)
 

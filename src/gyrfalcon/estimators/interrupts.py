@@ -46,10 +46,16 @@ def _callers_level() -> int:
     return level
 
 
+def warn_of_interrupt(reached: str) -> str:
+    """Tell who called the package how far the fit came; the message for its record."""
+    message = f"{INTERRUPTED} after {reached}"
+    warnings.warn(f"{message}: the model keeps what it had by then", Interrupted, stacklevel=_callers_level())
+    return message
+
+
 def what_was_reached(solver: str, step: Step, outputs: int) -> Solution:
     """The solution of a solver that was interrupted after a step."""
-    message = f"{INTERRUPTED} after {step.iteration} iterations"
-    warnings.warn(f"{message}: the model keeps what it had by then", Interrupted, stacklevel=_callers_level())
+    message = warn_of_interrupt(f"{step.iteration} iterations")
     record = Record(
         solver=solver,
         iterations=step.iteration,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import math
 import os
-import warnings
 from collections.abc import Callable, Iterable
 from typing import Any, Self
 
@@ -18,8 +17,8 @@ from torch import Tensor
 
 from gyrfalcon.arrays import Array
 from gyrfalcon.checkpoints import Checkpoint
-from gyrfalcon.estimators import Interrupted
 from gyrfalcon.estimators.fingerprint import fingerprint
+from gyrfalcon.estimators.interrupts import warn_of_interrupt
 from gyrfalcon.persistence import Savable, State
 from gyrfalcon.progress import Bar
 from gyrfalcon.threads import one_thread_each
@@ -214,11 +213,7 @@ class KPlanes(Savable, BaseEstimator):  # type: ignore[misc]
                     raise
                 if kept is not None and not trainer.stepping:  # else the last that was kept stands
                     kept.save("solver", *trainer.pack())
-                warnings.warn(
-                    f"interrupted after {trainer.count} steps: the model keeps what it had by then",
-                    Interrupted,
-                    stacklevel=4,
-                )
+                warn_of_interrupt(f"{trainer.count} steps")
         whole = trainer.progress >= 1
         trainer.finish()
         return whole

@@ -65,7 +65,8 @@ class RefinedSystem:
         if self._narrow is not None and (solved := self._refined(self._narrow, sides)) is not None:
             return solved
         if self._wide is None:
-            self._narrow, self._wide = None, PositiveSystem(self._matrix.copy("F"))
+            self._narrow = None  # before the copy, so that no third matrix is held
+            self._wide = PositiveSystem(self._matrix.copy("F"))
         return self._wide.solve(sides)
 
     def _factor(self) -> Array | None:

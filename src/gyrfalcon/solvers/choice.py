@@ -41,10 +41,8 @@ SOLVERS: dict[str, type[Solver[Any]]] = {
 }
 
 DIRECT_MATRICES = 3  # of m × m numbers that Direct holds in memory; Falkon goes to a file where they do not fit
-LEAST_PENALTY_OF_ITERATIONS = 1e-7  # over the largest k(c, c): below, those of a smooth kernel may not end,
-LEAST_NOISE_OF_ITERATIONS = (
-    5e-3  # unless the noise, which is the penalty times the rows, ends them before rounding does
-)
+LEAST_PENALTY_OF_ITERATIONS = 1e-7  # over the largest k(c, c): below, those of a smooth kernel may not end
+LEAST_NOISE_OF_ITERATIONS = 5e-3  # the penalty times the rows, over k(c, c): from there on it ends them, not rounding
 WORTH_OF_AN_END = 10  # how much longer a factorization may take then than iterations are expected to
 FLOAT64_RETRY_ITERATIONS = 30  # of Falkon, that tell of coefficients so large that solves go on in float64
 FLOAT64_RETRY_FACTOR = 2  # how much longer they take then

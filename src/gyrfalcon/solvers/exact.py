@@ -57,7 +57,7 @@ class ExactState(State):
 
     def _factor(self, ridge: float) -> RefinedSystem:
         if self._scaled is None:
-            self._scaled = np.asfortranarray(self.K.between_centers())
+            self._scaled = self.K.between_centers()
             if self.weights is not None:
                 self._scaled *= self.root
                 self._scaled *= self.root[:, None]
