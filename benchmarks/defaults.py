@@ -47,7 +47,6 @@ ALTERNATIVES: dict[str, Recipe] = {
     "the noise as found": replace(Recipe(), noise_factors=()),
     "no sums of kernels": replace(Recipe(), sums=False),
     "one metric": replace(Recipe(), both_metrics=False),
-    "not again on more rows": replace(Recipe(), rows_per_feature=0),
 }
 
 

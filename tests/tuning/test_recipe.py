@@ -8,6 +8,7 @@ import gyrfalcon as gf
 from gyrfalcon import kernels as gk
 from gyrfalcon.solvers import LeastSquares
 from gyrfalcon.tuning import Folds, Trace
+from gyrfalcon.tuning.automatic import _most_rows
 from gyrfalcon.tuning.full import HeldOut
 from gyrfalcon.tuning.judging import Judged
 from gyrfalcon.tuning.kinds import summed, worth_adding
@@ -211,18 +212,23 @@ def test_a_kernel_of_the_other_metric_goes_on_unless_it_is_far_behind(noisy):
         assert len(metrics) == count
 
 
-def test_many_features_are_tuned_once_more_on_more_rows():
-    X, y = waves(2000, 8)
-    recipe = gf.tuning.Recipe(search_rows=160, rows_per_feature=40, more_rows=600)
-    settings = gf.tuning.Tuning(recipe=recipe)
-    model = gf.KernelRegressor("gaussian", n_centers=100, tune=settings, random_state=0).fit(X, y)
-    stage = stages(model)["length scales on more rows"]
-    before, after = stage.candidates
-    assert stage.chosen == int(after.value < before.value) == 1
-    without = gf.tuning.Tuning(recipe=gf.tuning.Recipe(search_rows=160, rows_per_feature=10))
-    plain = gf.KernelRegressor("gaussian", n_centers=100, tune=without, random_state=0).fit(X, y)
-    assert "length scales on more rows" not in stages(plain)
-    assert model.score(*waves(1000, 8, seed=9)) > plain.score(*waves(1000, 8, seed=9))
+def test_many_rows_are_looked_at_in_batches():
+    X, y = waves(2000, 12)
+    few = gf.tuning.Tuning(recipe=gf.tuning.Recipe(search_rows=160, batches=1000))
+    many = gf.tuning.Tuning(recipe=gf.tuning.Recipe(batch_rows=160))
+    scores = []
+    for settings in (few, many):
+        model = gf.KernelRegressor("gaussian", n_centers=100, tune=settings, random_state=0).fit(X, y)
+        scores.append(model.score(*waves(1000, 12, seed=9)))
+    assert 1 - scores[1] < 0.9 * (1 - scores[0])
+
+
+def test_wide_tables_are_looked_at_in_part():
+    assert _most_rows(np.zeros((10, 10)), gf.tuning.Tuning()) == gf.tuning.Recipe().most_rows
+    assert _most_rows(np.zeros((10, 1000)), gf.tuning.Tuning()) == 5000
+    assert _most_rows(np.zeros((10, 10_000)), gf.tuning.Tuning()) == 3000
+    assert _most_rows(np.zeros((10, 10)), gf.tuning.Tuning("gcv")) == 3000
+    assert _most_rows(np.zeros((10, 10)), gf.tuning.Tuning(rows=70)) == 70
 
 
 def test_sums_are_tried_only_where_kernels_are_open():

@@ -151,7 +151,6 @@ class Choices:
             settings,
             **known,
             n_centers=self._count(),
-            exact=self._all_are_centers(),
             random=self.random,
             memory_budget=self.budget,
             callback=progress.stage("tuning", steps).step,
@@ -175,15 +174,6 @@ class Choices:
         if self.settings.partition is not None:
             return self.settings.partition.centers
         return self._count_without_leaves(points, outputs)
-
-    def _all_are_centers(self) -> bool:
-        """Whether every row is to be a center; where a partition is on trial, if it turns out not to be worth it."""
-        settings = self.settings
-        if settings.partition is not None and not settings.partition_on_trial:
-            return False
-        if not isinstance(settings.centers, str):
-            return False
-        return self._count_without_leaves(self.data.points, self.data.Y.shape[1]) >= self._rows
 
     def _count_without_leaves(self, points: AnyPoints, outputs: int) -> int:
         if not isinstance(self.settings.n_centers, str):

@@ -35,7 +35,7 @@ LEAST = 5  # different rows that tuning needs
 ALL_CENTERS = 500  # rows up to which each is a center
 ROWS_PER_CENTER = 10
 ROWS_PER_SCALE = 30  # fewer, and length scales of single features fit the noise
-MERGED = 5000  # rows that are searched for repetitions
+MOST_NUMBERS = 5_000_000  # in the rows that the recipe looks at
 MANY_FEATURES = 50  # as pixels are
 SHARED_UNIT = 4.0  # how much the ranges of most features may differ if they have one unit, as pixels do
 NOISE = 0.05  # where the search starts, over the sum of the weights; in the middle of what is found on real data
@@ -62,7 +62,6 @@ def learn(
     fixed_penalty: bool = False,
     fixed_kernel: bool = False,
     n_centers: int,
-    exact: bool = False,
     random: np.random.Generator,
     memory_budget: int,
     callback: Callable[..., bool] = lambda *_: False,
@@ -82,15 +81,12 @@ def learn(
         What is left as it is.
     n_centers : int
         How many centers, if they are tuned.
-    exact : bool
-        Whether every row will be a center, so that entries of the kernel are made once and may cost more.
     callback : callable (Step) -> bool, optional
     journal : Journal, optional
         Of evaluations, those that a run cut short has made and those to come; a grid has none.
     """
     start = NOISE if noise is None else max(noise, LEAST_NOISE)
-    few = data.part(ROWS if settings.rows == "auto" else int(settings.rows), random)
-    few = few.merged() if few.points.shape[0] <= MERGED else few
+    few = data.part(_most_rows(data.points, settings), random).merged()
     if few.points.shape[0] < LEAST:
         return None
 
@@ -122,7 +118,7 @@ def learn(
 
     if settings.objective == settings.n_centers == "auto" and not any(kernel.explicit for kernel in kernels):
         wish = None if settings.per_feature == "auto" else bool(settings.per_feature)
-        tuned, noise = recipe.search(kernels, few, start, run, memory_budget, per_feature=wish, exact=exact)
+        tuned, noise = recipe.search(kernels, few, start, run, memory_budget, per_feature=wish)
     else:
         tuned = tune_best([pose(kernel, start) for kernel in kernels], replace(run, moves_centers=False), each)
         noise = noise_of(tuned.problem)
@@ -168,6 +164,15 @@ def _objective(settings: Tuning, *, full: bool) -> Objective:
     if wish != "auto":
         return OBJECTIVES[wish]
     return SGPR(amplitude=True) if full else GCV()
+
+
+def _most_rows(points: AnyPoints, settings: Tuning | PenaltyPath) -> int:
+    """How many rows are looked at."""
+    if isinstance(settings, PenaltyPath) or settings.rows != "auto":
+        return int(settings.rows)
+    if settings.objective != "auto" or sparse.issparse(points):
+        return ROWS
+    return max(ROWS, min(settings.recipe.most_rows, MOST_NUMBERS // max(1, points.shape[1])))
 
 
 def _count(rows: int, settings: Tuning) -> int:

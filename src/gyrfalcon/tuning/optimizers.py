@@ -1,4 +1,7 @@
-"""Adam and L-BFGS on functions that may fail, with budgets, that always come back with the best point they saw."""
+"""Adam and L-BFGS on functions that may fail, with budgets, that always come back with the best point they saw.
+
+Where each evaluation is a sample, no point is known to be best: the mean of the last ones takes its place.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from scipy import optimize
 Array = np.ndarray[Any, Any]
 
 FAILURES = (ArithmeticError, np.linalg.LinAlgError, torch.linalg.LinAlgError)  # type: ignore[attr-defined]  # PyTorch's stubs lack it
+AVERAGED = 0.4  # the share of the steps on samples, of the last ones, whose mean is taken
 RETREATS = 8  # times that Adam may go back to the best point with half the step
 
 
@@ -174,3 +178,36 @@ def adam(
         "count": np.asarray(count),
         "rate": np.asarray(rate),
     }
+
+
+def averaged_adam(search: Search, start: Array, *, learning_rate: float) -> Array:
+    """Adam on a function of which each evaluation is a sample: steps on its logarithm, and the mean of the last points.
+
+    The rate falls to zero in the second half of the steps. Samples that have no value are passed over.
+    """
+    theta = np.clip(start, search.low, search.high)
+    first, second = np.zeros_like(theta), np.zeros_like(theta)
+    last: list[Array] = []
+    count = 0
+    for step in range(search.steps):
+        if search.exhausted:
+            search.message = "the time is up"
+            break
+        point = search(theta)
+        if point is None or not point.value > 0:
+            continue
+        if search.accept(theta, point):
+            search.message = "a callback asked for it"
+            break
+        count, slope = count + 1, point.gradient / point.value
+        first = 0.9 * first + 0.1 * slope
+        second = 0.99 * second + 0.01 * slope**2
+        corrected = first / (1 - 0.9**count) / (np.sqrt(second / (1 - 0.99**count)) + 1e-12)
+        rate = learning_rate * min(1.0, 2 * (1 - step / search.steps))
+        theta = np.clip(theta - rate * corrected, search.low, search.high)
+        last = [*(last if step > (1 - AVERAGED) * search.steps else []), theta]
+    else:
+        search.message = f"the mean of the last of {search.steps} steps"
+    if not last:
+        raise FloatingPointError("the objective has no value at the start: raise the penalty or the length scale")
+    return np.asarray(np.mean(last, axis=0))

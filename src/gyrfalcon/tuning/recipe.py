@@ -10,10 +10,11 @@ import numpy as np
 from scipy import sparse
 
 from gyrfalcon.arrays import AnyPoints, Array, as_numpy
-from gyrfalcon.kernels import Kernel
+from gyrfalcon.kernels import Kernel, Warped
 from gyrfalcon.solvers import LeastSquares
 from gyrfalcon.threads import one_thread_each
 
+from .batches import Batches, tune_on_batches
 from .judging import FAR, Judge, Judged
 from .kinds import Kind, is_absolute, kind_of, summed, worth_adding
 from .objectives import KFold, Objective
@@ -43,7 +44,6 @@ def search(
     memory_budget: int,
     *,
     per_feature: bool | None = None,
-    exact: bool = False,
 ) -> tuple[Tuned, float]:
     """The best kernel and noise for some rows, as a tuned problem on few of them, and the noise.
 
@@ -51,14 +51,13 @@ def search(
     from the gradients of the fitted function, and tuned by the gradient of the error, with a price for each move. All
     of these are judged on rows held out, or by folds of few; of kernels that err alike the simplest is taken.
     `per_feature` says whether single length scales are tuned, None leaves it to the rows. The sum of the best kernels
-    of each kind is judged too, and taken unless it errs more than the best. Where the fit will not be `exact`, and
-    there will be more rows than centers, length scales may be tuned on more rows before.
+    of each kind is judged too, and taken unless it errs more than the best.
     """
     n, recipe = data.points.shape[0], run.settings.recipe
     run = replace(run, objective=_objective(n, recipe), entries=recipe.search_rows**2, moves_centers=False)
     last = COMMON if per_feature is False or n < recipe.least_rows else ERROR
     found = _Search(kernels, data, noise, run, memory_budget, recipe, last, forced=per_feature is True)
-    return found.result(exact=exact)
+    return found.result()
 
 
 def _objective(rows: int, recipe: Recipe) -> Objective:
@@ -119,6 +118,9 @@ class _Search:
         # Of the rows, what a fold is fitted to: with the weight of all, a penalty would be more noise than it was.
         self.fitted = 1.0 if run.fixed_penalty else 1 - 1 / _folds(data.points.shape[0], recipe)
         self.order = _order(data.points)
+        rows = len(self.order)
+        held = min(recipe.judging_rows, int(recipe.judging_share * rows))
+        self.kept, self.held = self.order[: rows - held], self.order[rows - held :]
         few = data.at(self.order[: recipe.screening_rows])
         first = few.problem(kernels[0], None, noise, memory_budget)
         self.problems = [first.at(kernel=kernel) for kernel in kernels]
@@ -131,17 +133,15 @@ class _Search:
                 break
         self.problems = self.problems[: len(self.screened)]
 
-    def result(self, *, exact: bool) -> tuple[Tuned, float]:
+    def result(self) -> tuple[Tuned, float]:
         families = self._families()
         if self.run.late:
             tuned = self.screened[int(np.argmin(self.values))]
             return tuned, self._noise(tuned)
-        rows, recipe = len(self.order), self.recipe
-        held = min(recipe.judging_rows, int(recipe.judging_share * rows))
+        recipe = self.recipe
         factors = () if self.run.fixed_penalty else recipe.noise_factors
-        if held >= recipe.least_judging_rows:
-            kept = self.order[: min(recipe.fitted_rows, rows - held)]
-            judge = Judge(self.data, kept, self.order[rows - held :], factors, self.memory_budget)
+        if len(self.held) >= recipe.least_judging_rows:
+            judge = Judge(self.data, self.kept[: recipe.fitted_rows], self.held, factors, self.memory_budget)
         else:
             judge = Judge(self.data, self.order, None, factors, self.memory_budget)
         searched = self.data.at(self.order[: recipe.search_rows])
@@ -149,31 +149,9 @@ class _Search:
         if not judge.honest:
             found = [one._replace(error=one.error * self._optimism(one.step)) for one in found]
         best = found[self._decide(found, judge.criterion)]
-        if not exact:
-            best = self._on_more_rows(best, judge, rows - held)
         if recipe.sums and not self.run.settings.feature_map:  # which maps the points of one kernel
             best = self._alone_or_added(best, found, judge)
         return best.tuned, best.noise
-
-    def _on_more_rows(self, best: Judged, judge: Judge, rows: int) -> Judged:
-        """The kernel with length scales tuned once more on more rows, where the first were few for so many features."""
-        recipe, problem = self.recipe, best.tuned.problem
-        few = recipe.search_rows < recipe.rows_per_feature * problem.K.n_features
-        count = min(recipe.more_rows, rows)
-        if best.step < ERROR or self.run.late or not few or count < 1.5 * recipe.search_rows or not judge.honest:
-            return best
-        noise = best.noise / self.fitted
-        more = self.data.at(self.order[:count]).problem(problem.K.kernel, None, noise, self.memory_budget)
-        again = self._judged(judge, self._tune(more, recipe.more_steps, per_feature=True), ERROR)
-        chosen = int(again.error < best.error)
-        self.run.decide(
-            "length scales on more rows",
-            f"{judge.criterion}, of that of a constant",
-            [(one.tuned, one.noise, one.error) for one in (best, again)],
-            chosen,
-            f"gradients of the error of {count:,} rows instead of {recipe.search_rows:,}, if that errs less",
-        )
-        return (best, again)[chosen]
 
     def _alone_or_added(self, best: Judged, found: list[Judged], judge: Judge) -> Judged:
         """The kernel or, if it errs no more than by a tie, its sum with the best of each other kind."""
@@ -278,10 +256,33 @@ class _Search:
                 start = weighted.problem
                 found.append(self._judged(judge, weighted, FUNCTION))
             if self.forced or data.points.shape[0] >= recipe.rows_per_scale * d:
-                found.append(self._judged(judge, self._tune(start, recipe.search_steps, per_feature=True), ERROR))
+                found.append(self._judged(judge, self._per_feature(start), ERROR))
         except FAILURES:  # a function that does not change, or an objective that has no value
             pass
         return found
+
+    def _per_feature(self, start: LeastSquares) -> Tuned:
+        """Length scales feature by feature: from other rows at each step where there are many, or else from some."""
+        recipe, kept = self.recipe, len(self.kept)
+        if kept < recipe.batches * recipe.batch_rows:
+            return self._tune(start, recipe.search_steps, per_feature=True)
+        data = self.data.at(self.kept)
+        if isinstance(start.K.kernel, Warped):
+            data = replace(data, points=start.K.kernel.warp(data.points))
+        tuned = tune_on_batches(
+            unwarped(start),
+            Batches(data, recipe.batch_rows, self.memory_budget),
+            self.run,
+            steps=min(recipe.batch_steps, self.run.settings.steps),
+            learning_rate=recipe.batch_rate,
+            shrinkage=recipe.shrinkage / kept,
+        )
+        return self._posed(start, tuned, tuned.problem.K.kernel)
+
+    def _posed(self, problem: LeastSquares, tuned: Tuned, kernel: Kernel) -> Tuned:
+        """What was tuned, with a kernel that belongs to the points of a problem as they are mapped."""
+        posed = problem.at(kernel=warped_as(problem, kernel), penalty=tuned.problem.penalty)
+        return replace(tuned, problem=posed)
 
     def _judged(self, judge: Judge, tuned: Tuned, step: int) -> Judged:
         return judge(tuned, step, self._noise(tuned))
@@ -299,8 +300,7 @@ class _Search:
         run = self.run if np.isinf(aim) else replace(self.run, callback=_Pace(self.run.callback, steps, aim))
         tuned = run(posed, steps, per_feature=per_feature, shrinkage=price)
         found = tuned.problem.K.kernel
-        kernel = warped_as(problem, found if posed is plain else widened_as(plain, found))
-        return replace(tuned, problem=problem.at(kernel=kernel, penalty=tuned.problem.penalty))
+        return self._posed(problem, tuned, found if posed is plain else widened_as(plain, found))
 
     def _decide(self, found: list[Judged], criterion: str) -> int:
         """The place of the lowest error or, of the same kind, of the simplest that errs alike."""

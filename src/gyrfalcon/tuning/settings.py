@@ -47,9 +47,14 @@ class Recipe:
     noise_factors : tuple of floats
         The noise is chosen once more by the rows held out: among what was found and these multiples of it, in their
         order, as long as the error falls.
-    rows_per_feature, more_rows, more_steps : int
-        If a search had fewer rows for each feature than this, and there are more rows than are made centers, length
-        scales of the best kernel are tuned once more, on more rows and with so many steps.
+    most_rows : int
+        The rows that are looked at, for all of this together.
+    batch_rows, batch_steps : int
+    batch_rate : float
+    batches : int
+        If there are rows for so many batches of so many rows besides those held out, each step of the search by
+        gradients of the error looks at another batch, and the mean of the last steps is kept: what small fits to many
+        rows have in common. The rate is that of Adam. With fewer rows, `search_rows` and `search_steps` count.
     sums : bool
         Whether the sum of the best kernels of each kind is tried. Each has the share of the ratio of signal to noise
         that it has alone.
@@ -82,9 +87,11 @@ class Recipe:
     learned: float = 0.9
     tie: float = 0.01
     noise_factors: tuple[float, ...] = (0.064, 0.16, 0.4, 2.5)
-    rows_per_feature: int = 30
-    more_rows: int = 1400
-    more_steps: int = 8
+    most_rows: int = 26_000
+    batch_rows: int = 600
+    batch_steps: int = 40
+    batch_rate: float = 0.15
+    batches: int = 2
     sums: bool = True
     both_metrics: bool = True
 
@@ -108,7 +115,8 @@ class Tuning:
     centers : bool
         Whether to tune the centers too, which then are those of the model.
     rows : "auto" or int
-        How many rows are looked at, chosen at random; "auto" is 3,000 at most.
+        How many rows are looked at, chosen at random; "auto" is 3,000 at most, or `most_rows` of the recipe where that
+        counts, but no more than five million numbers.
     n_centers : "auto" or int
         How many centers are used while tuning; "auto" is a tenth of the rows, and every row if there are 500 or fewer.
     optimizer : "lbfgs" or "adam"

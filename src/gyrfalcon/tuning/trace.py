@@ -99,7 +99,8 @@ class Trace:
     ----------
     steps : list of Step
     best : int
-        The step with the lowest objective, whose parameters are kept.
+        The step with the lowest objective, whose parameters are kept. Where each step looked at other rows ("batches"),
+        the last one: the mean of the last steps is kept then.
     evaluations : int
         Of the objective; more than steps where a line search or a retreat needed them.
     message : str
@@ -150,7 +151,7 @@ class Trace:
 
     @property
     def best(self) -> int:
-        return int(np.argmin(self.values))
+        return len(self.steps) - 1 if self.optimizer == "batches" else int(np.argmin(self.values))
 
     @property
     def seconds(self) -> float:
