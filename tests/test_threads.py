@@ -14,6 +14,7 @@ import gyrfalcon as gf
 from gyrfalcon.estimators import pipeline
 from gyrfalcon.threads import (
     blas_libraries,
+    in_turn,
     one_thread_but_for_products,
     one_thread_each,
     threads_of_products,
@@ -144,3 +145,18 @@ def test_a_fit_of_few_centers_waits_with_no_thread(monkeypatch):
     X = np.random.default_rng(0).normal(size=(60, 2))
     gf.KernelRegressor("gaussian", penalty=1e-3, tune=None).fit(X, X[:, 0])
     assert seen == [({1}, 1, 1, 3)]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_is_made_in_turn_keeps_its_order_and_one_thread_each(workers):
+    @one_thread_each
+    def run():
+        return list(in_turn(lambda item: (item, torch.get_num_threads()), range(5), workers))
+
+    assert run() == [(item, 1) for item in range(5)]
+    assert torch.get_num_threads() == 3
+
+
+def test_an_error_of_a_worker_is_raised():
+    with pytest.raises(ZeroDivisionError):
+        list(in_turn(lambda item: 1 / item, [2, 0, 1], 2))

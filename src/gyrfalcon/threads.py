@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, TypeVar, cast
 
@@ -16,6 +17,8 @@ import torch
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 Evaluate = TypeVar("Evaluate", bound=Callable[..., Any])
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 def take_one_thread() -> int:
@@ -112,3 +115,12 @@ def threads_to_share() -> int:
 def threads_of_products() -> int:
     """How many threads a product with K takes: as many as PyTorch's operations, if those are not kept to one alone."""
     return _process.threads if _process.here.kept == "but products" else torch.get_num_threads()
+
+
+def in_turn(work: Callable[[Item], Result], items: Sequence[Item], workers: int) -> Iterator[Result]:
+    """What work makes of each item, in their order, by so many workers of one thread each."""
+    if workers <= 1 or len(items) < 2:
+        yield from map(work, items)
+        return
+    with ThreadPoolExecutor(workers, initializer=take_one_thread) as pool:
+        yield from pool.map(work, items)

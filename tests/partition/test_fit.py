@@ -1,6 +1,8 @@
 """Leaves against dense solves in float64: exact in each leaf, blended between them, with intervals that cover."""
 
+import dataclasses
 import pickle
+import threading
 
 import numpy as np
 import pytest
@@ -206,6 +208,33 @@ def test_leaves_solved_at_the_same_time_are_the_same():
     one = fit_partition(KERNEL, X, Y, 0.1, Partition(60), threads=1)
     two = fit_partition(KERNEL, X, Y, 0.1, Partition(60), threads=2)
     np.testing.assert_array_equal(one.coefficients, two.coefficients)
+
+
+def test_leaves_factored_at_the_same_time_have_the_same_variances(monkeypatch):
+    function = fit_partition(KERNEL, X, Y, 0.1, Partition(60))
+    found = []
+    for threads in (1, 3):
+        seen = set()
+        monkeypatch.setattr("gyrfalcon.partition.function.threads_to_share", lambda threads=threads: threads)
+        build = gf.partition.leaves.LeafPosterior.__init__
+
+        def spy(posterior, *args, seen=seen, build=build):
+            seen.add(threading.get_ident())
+            assert torch.get_num_threads() == 1
+            build(posterior, *args)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(gf.partition.leaves.LeafPosterior, "__init__", spy)
+            found.append(dataclasses.replace(function, _posteriors={}).variance(NEW))
+        assert (threading.get_ident() in seen) == (threads == 1)
+    np.testing.assert_array_equal(*found)
+
+
+def test_the_text_of_a_function_is_a_line():
+    text = repr(fit_partition(KERNEL, X, Y, 0.1, Partition(60)))
+    assert text.startswith("LocalFunction(kernel=ProductLaplacian(")
+    assert "leaves of up to" in text
+    assert len(text) < 200
 
 
 def test_a_leaf_beyond_the_memory_budget_is_refused():

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from gyrfalcon.kernels import Kernel, inputs_of
 from gyrfalcon.matrix import KernelMatrix
 from gyrfalcon.matrix.plan import default_budget
 from gyrfalcon.progress import Bar
+from gyrfalcon.threads import in_turn
 
 from .coordinates import coordinates_of
 from .directions import Direction, leading_direction
@@ -90,7 +90,7 @@ def fit_partition(
     budget = default_budget(torch.device("cpu")) if memory_budget is None else memory_budget
     solve = _solver_of_leaves(kernel, points, (targets, below), merged, noise, budget, intercept=intercept)
     solutions = []
-    for solution in _each(solve, leaves, _workers(leaves, budget, threads)):
+    for solution in in_turn(solve, leaves, _workers(leaves, budget, threads)):
         solutions.append(solution)
         if bar is not None:
             bar.show(len(leaves), "", len(solutions))
@@ -141,11 +141,3 @@ def _workers(leaves: list[Array], budget: int, threads: int) -> int:
             "lower leaf_rows, or raise memory_budget"
         )
     return max(1, min(threads, len(leaves), budget // needed))
-
-
-def _each(solve: Callable[[Array], LeafSolution], leaves: list[Array], workers: int) -> Iterator[LeafSolution]:
-    if workers == 1:
-        yield from map(solve, leaves)
-        return
-    with ThreadPoolExecutor(workers) as pool:
-        yield from pool.map(solve, leaves)

@@ -17,8 +17,9 @@ from gyrfalcon.matrix import KernelMatrix
 from gyrfalcon.matrix.predictor import Predictor
 from gyrfalcon.persistence import pack_points, unpack_points
 from gyrfalcon.solvers.rounding import rounding_shows
+from gyrfalcon.threads import in_turn, one_thread_each, threads_to_share
 
-from .leaves import LeafPosterior
+from .leaves import MATRICES, LeafPosterior
 from .tree import Tree
 
 VARIANCE_BYTES = 32 << 20  # of k(x, X) that variances are computed from at once
@@ -28,7 +29,7 @@ Base = Callable[[Any], Array]
 """A function of points with values of shape (n, t): the global model that the leaves correct."""
 
 
-@dataclass
+@dataclass(repr=False)
 class LocalFunction:
     """f(x) = g(x) + Σₗ bₗ(x) (Σⱼ αₗⱼ k(x, xₗⱼ) + intercepts[l]), leaves l blended by weights bₗ that add up to one.
 
@@ -79,6 +80,10 @@ class LocalFunction:
     _predictors: dict[int, Predictor] = field(default_factory=dict, repr=False)
     _posteriors: dict[int, LeafPosterior] = field(default_factory=dict, repr=False)
 
+    def __repr__(self) -> str:
+        largest = int(np.diff(self.offsets).max())
+        return f"LocalFunction(kernel={self.kernel!r}, {self.n_leaves} leaves of up to {largest:,} rows)"
+
     def predict(self, X: Any) -> Array:
         """f at points, of shape (n, t), in float64.
 
@@ -99,6 +104,7 @@ class LocalFunction:
             out[rows] += weights[:, None] * self._leaf(leaf)(points[rows])
         return out
 
+    @one_thread_each
     def variance(self, X: Any) -> Array:
         """The variance of f(x), by output, of shape (n, t); that of the noise is not included.
 
@@ -111,10 +117,15 @@ class LocalFunction:
         points = as_kind(X, self.points)
         shape = (points.shape[0], self.coefficients.shape[1])
         own, mean, square = np.zeros(shape[0]), np.zeros(shape), np.zeros(shape)
-        for leaf, rows, weights in self.tree.visits(inputs_of(self.kernel, points)):
-            some = points[rows]
-            values = self._leaf(leaf)(some)
-            own[rows] += weights * self._leaf_variance(leaf, some)
+        visits = list(self.tree.visits(inputs_of(self.kernel, points)))
+
+        def visit(number: int) -> tuple[Array, Array]:
+            leaf, rows, _ = visits[number]
+            return self._leaf(leaf)(points[rows]), self._leaf_variance(leaf, points[rows])
+
+        found = in_turn(visit, range(len(visits)), self._workers(threads_to_share()))
+        for (_, rows, weights), (values, variances) in zip(visits, found, strict=True):
+            own[rows] += weights * variances
             mean[rows] += weights[:, None] * values
             square[rows] += weights[:, None] * values**2
         return np.asarray(own[:, None] * self.scale + np.maximum(square - mean**2, 0.0))
@@ -142,13 +153,18 @@ class LocalFunction:
     def _rows(self, leaf: int) -> slice:
         return slice(int(self.offsets[leaf]), int(self.offsets[leaf + 1]))
 
+    def _workers(self, threads: int) -> int:
+        """How many leaves may be factored at the same time, so that their matrices take no more than what is kept."""
+        largest = int(np.diff(self.offsets).max())
+        return max(1, min(threads, FACTOR_BYTES // (8 * MATRICES * largest**2)))
+
     def _leaf_variance(self, leaf: int, points: Any) -> Array:
         """In units of the prior's variance."""
         posterior, rows = self._posteriors.get(leaf), self._rows(leaf)
         if posterior is None:
             K = KernelMatrix(self.kernel, Points(self.points[rows]))
             posterior = LeafPosterior(K, None if self.weights is None else self.weights[rows], self.noise)
-            if sum(kept.nbytes for kept in self._posteriors.values()) + posterior.nbytes <= FACTOR_BYTES:
+            if sum(kept.nbytes for kept in list(self._posteriors.values())) + posterior.nbytes <= FACTOR_BYTES:
                 self._posteriors[leaf] = posterior
         K = self._leaf(leaf).at(points)
         step = max(1, VARIANCE_BYTES // (8 * (rows.stop - rows.start)))
