@@ -33,6 +33,7 @@ HALF_SPEED_SIZE = 300  # rows of matrices with which products reach half of that
 
 LEAST_NOISE_OF_ROUGH = 0.01  # of penalty · m², down to which iterations for rough kernels were counted
 ITERATION_SHARE = {8: 0.25, 3: 0.45}  # of Falkon's iterations that are left, by sampled rows to a center
+SAMPLED_ITERATIONS = {8: 8, 3: 16}  # that are left at most: how near a sample of that size comes to all rows says so
 
 
 def entry(features: float, dtype: torch.dtype, outputs: int = 1) -> float:
@@ -43,6 +44,11 @@ def entry(features: float, dtype: torch.dtype, outputs: int = 1) -> float:
 def sparse_features(matches: float, dtype: torch.dtype) -> float:
     """How many features dense points have whose entries cost as much as those of sparse ones with so many in common."""
     return (SPARSE_ENTRY_NS + MATCH_NS * matches) / FEATURE_NS[dtype]
+
+
+def combined_features(features: float, parts: int, dtype: torch.dtype) -> float:
+    """How many features a simple kernel sees whose entries cost as much as those of so many kernels put together."""
+    return parts * features + (parts - 1) * ENTRY_NS[dtype] / FEATURE_NS[dtype]
 
 
 def cached_entry(dtype: torch.dtype, outputs: int = 1) -> float:
@@ -79,4 +85,6 @@ def iterations(n: int, m: int, directions: float, penalty: float, per_center: in
     if rough and ratio >= LEAST_NOISE_OF_ROUGH:
         unresolved = min(unresolved, 15 * ratio**-0.09)
     plain = float(np.clip(growth * unresolved, 8, 100))
-    return plain if not per_center else 3 + plain * ITERATION_SHARE[per_center]
+    if not per_center:
+        return plain
+    return min(3 + plain * ITERATION_SHARE[per_center], SAMPLED_ITERATIONS[per_center])

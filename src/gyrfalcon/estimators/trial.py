@@ -22,7 +22,7 @@ from gyrfalcon.matrix import KernelMatrix
 from gyrfalcon.matrix.predictor import Predictor
 from gyrfalcon.partition import LocalFunction, Partition, fit_partition
 from gyrfalcon.solvers import LeastSquares, choose, solve
-from gyrfalcon.solvers.choice import direct_seconds, falkon_seconds
+from gyrfalcon.solvers.choice import expected
 from gyrfalcon.solvers.rounding import shows_in
 from gyrfalcon.threads import one_thread_each, threads_to_share
 from gyrfalcon.tuning.rows import Data
@@ -127,10 +127,11 @@ def try_partition(
     price = _Price(ALLOWED_SECONDS + 1e-9 * ALLOWED_NS * rows * points.shape[1])
     random = np.random.default_rng(SEED)
     count = min(int(SAMPLED_SHARE * rows), SAMPLED_ROWS)
-    sampled, held = np.split(random.permutation(rows), [count])
+    order = random.permutation(rows)
+    sampled, held = np.split(order, [count])
     kept, out = (_part(data, np.sort(part)) for part in (sampled, held[:HELD_ROWS]))
     constant = _error(out, np.average(kept.Y, axis=0, weights=kept.weights)) or 1.0
-    candidates = points[: max(n_centers, partition.centers)]
+    candidates = take(points, order[: max(n_centers, partition.centers)])
     problem = _problem(kernel, data, candidates, noise, intercept, memory_budget)
     tried = list[_Tried]()
     made: dict[int, Predictor] = {}  # by the number of centers
@@ -164,8 +165,7 @@ def _ways(partition: Partition, n_centers: int, problem: LeastSquares, allowed: 
     K = problem.K
 
     def with_centers(count: int) -> float:
-        posed = replace(problem, K=K.with_centers(index=slice(0, count)))
-        return min(falkon_seconds(posed, max_iterations=100), direct_seconds(posed))
+        return expected(replace(problem, K=K.with_centers(index=slice(0, count)))).seconds
 
     too_many = K.shape[0] > MOST_ROWS
     parts = (*CENTER_PARTS, *((SMALLEST_PART,) if too_many else ()))
