@@ -8,6 +8,7 @@ from gyrfalcon import KernelMatrix, costs
 from gyrfalcon.kernels import Gaussian, Matern, ProductLaplacian
 from gyrfalcon.losses import LOSSES
 from gyrfalcon.solvers import Direct, Exact, Falkon, LeastSquares, Newton, Risk, choice, choose, solve
+from gyrfalcon.solvers.falkon import sample_rows
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -170,6 +171,15 @@ def test_a_sample_of_rows_leaves_few_iterations(penalty):
     plain, three, eight = (costs.iterations(100_000, 1000, 5, penalty, count) for count in (0, 3, 8))
     assert eight <= three <= max(16, plain)
     assert eight <= 8
+
+
+def test_samples_for_rough_kernels_have_to_pay_twice():
+    def sampled(n, *, rough):
+        return sample_rows(n, 1100, 32, torch.float32, 2.6e-8, 8, rough=rough)
+
+    assert sampled(50_000, rough=True) is None
+    assert sampled(50_000, rough=False) is not None
+    assert sampled(1_000_000, rough=True) is not None
 
 
 def test_the_choice_is_solved_and_told():

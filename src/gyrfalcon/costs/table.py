@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 # Nanoseconds to evaluate one entry of K in a fused product, for each of its features, and for each further output.
-ENTRY_NS = {torch.float32: 0.22, torch.float64: 0.6}
-FEATURE_NS = {torch.float32: 0.0135, torch.float64: 0.03}
+ENTRY_NS = {torch.float32: 0.17, torch.float64: 0.4}
+FEATURE_NS = {torch.float32: 0.0105, torch.float64: 0.02}
 OUTPUT_NS = 0.15
 
 # Nanoseconds that an entry of sparse points takes beyond one of dense points without features, and for each feature
@@ -22,7 +22,7 @@ MATCH_NS = 0.6
 # Nanoseconds to read one entry of a K that is kept in memory, for each further output, and to write it there first.
 CACHED_ENTRY_NS = {torch.float32: 0.55, torch.float64: 0.9}
 CACHED_OUTPUT_NS = {torch.float32: 0.15, torch.float64: 0.2}
-FILLED_ENTRY_NS = 12.0
+FILLED_ENTRY_NS = 9.0
 
 STORED_ENTRY_NS = 2.0  # to write an entry of a small block that is used at once
 PASS_NS = 3e6  # of every pass over the rows, whatever its size
