@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -35,11 +36,16 @@ class ViewsEngine(TorchEngine):
     def __init__(self, kernel: Kernel, X: Dense, C: Dense, budget: int, threads: int | None = None):
         super().__init__(kernel, X, C, budget)
         self._views = list({None if part is None else part.map: part for part in _views_of(kernel)}.values())
-        points = self._side_by_side(X)
-        centers = points if C is X else self._side_by_side(C)
-        program = Program(kernel, to_tensor(centers), views=self._views)
-        self._core: Engine = NativeEngine(kernel, points, centers, budget, threads, program)
+        self._given, self._threads = C, threads
         self._double: Engine | None = None
+
+    @cached_property
+    def _core(self) -> Engine:
+        """Made for the first product: a matrix that is only asked what it costs maps no points."""
+        points = self._side_by_side(self.X)
+        centers = points if self._given is self.X else self._side_by_side(self._given)
+        program = Program(self.kernel, to_tensor(centers), views=self._views)
+        return NativeEngine(self.kernel, points, centers, self.budget, self._threads, program)
 
     def _side_by_side(self, X: Dense) -> Dense:
         views = (X if view is None else view.warp(X) for view in self._views)

@@ -29,7 +29,7 @@ MINIATURE_FEATURES = 300  # at most: with more, tuning takes longer in proportio
 OTHER_SHARE = 0.4  # of the time of tuning: what a trial of centers and the rows left out for intervals take beside it
 NUMBER_NS = 30.0  # for each number in the table, of checks and of what is made of all rows
 SPREAD = 1.8  # how many times longer or shorter tuning may take, which depends on what there is to learn
-BEYOND = 4.0  # times the seconds that a solve is allowed, that few fits exceed
+BEYOND = 1.5  # times the seconds that a solve is allowed, that few fits exceed
 NOISE = 0.1  # over the variance of the prior: moderate
 
 
