@@ -33,6 +33,7 @@ from . import (
     partition,
     paths,
     picture,
+    planned,
     planning,
     precision,
     probabilities,
@@ -108,6 +109,8 @@ def main() -> None:
             stream.run(arguments.rows, arguments.cache)
         case "plan":
             planning.run(arguments.quick, arguments.rows, arguments.cache)
+        case "planned":
+            planned.run(arguments.quick)
         case "dask":
             dask_cluster.run(arguments.rows)
         case "fields":
@@ -194,6 +197,7 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser(
         "many_rows", parents=[quick], help="errors and CPU time of defaults on synthetic tables of many rows"
     )
+    commands.add_parser("planned", parents=[quick], help="CPU time of default fits beside what was planned for them")
     commands.add_parser("budget", parents=[quick], help="wall time of fits that have a time budget, over that budget")
     commands.add_parser("small", parents=[quick], help="iris, wine, breast cancer, digits and diabetes as they come")
     steep = commands.add_parser("cliffs", parents=[quick], help="problems at which fits used to take far too long")

@@ -18,6 +18,7 @@ struct Leaf {
     std::vector<double> shift;               // z = (x - shift) * scale, entrywise, or times the matrix
     std::vector<double> scale;               // width entries, or inputs x width where has_matrix
     bool has_matrix = false;
+    std::size_t first_input = 0;             // x are the columns from here on, as many as there are shifts
 };
 
 // The expression in postfix order.

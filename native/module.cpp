@@ -33,8 +33,8 @@ using namespace gyrfalcon;
 namespace {
 
 using Doubles = std::vector<double>;
-// family, gain, first, second, shift, scale, has_matrix
-using LeafTuple = std::tuple<std::string, double, double, double, Doubles, Doubles, bool>;
+// family, gain, first, second, shift, scale, has_matrix, first_input
+using LeafTuple = std::tuple<std::string, double, double, double, Doubles, Doubles, bool, std::size_t>;
 // operation, leaf, value
 using StepTuple = std::tuple<std::string, int, double>;
 
@@ -109,20 +109,22 @@ std::vector<Step> make_steps(const std::vector<StepTuple>& steps, std::size_t le
 Program make_program(std::size_t inputs, const std::vector<LeafTuple>& leaves, const std::vector<StepTuple>& steps) {
     Program program;
     program.inputs = inputs;
-    for (const auto& [family, gain, first, second, shift, scale, has_matrix] : leaves) {
+    for (const auto& [family, gain, first, second, shift, scale, has_matrix, first_input] : leaves) {
+        const std::size_t own = shift.size();  // columns of X that this leaf sees
         check_constants(gain, first, second);
-        require(shift.size() == inputs, "leaves: shift needs one entry per column of X");
-        require(has_matrix ? inputs != 0 && scale.size() % inputs == 0 : scale.size() == inputs,
-                "leaves: scale does not fit the columns of X");
+        require(first_input <= inputs && own <= inputs - first_input, "leaves: shift goes beyond the columns of X");
+        require(has_matrix ? own != 0 && scale.size() % own == 0 : scale.size() == own,
+                "leaves: scale needs an entry, or a row, for each entry of shift");
         Leaf leaf;
         leaf.family = family_named(family);
         leaf.gain = gain;
         leaf.first = first;
         leaf.second = second;
-        leaf.width = has_matrix ? scale.size() / inputs : inputs;
+        leaf.width = has_matrix ? scale.size() / own : own;
         leaf.shift = shift;
         leaf.scale = scale;
         leaf.has_matrix = has_matrix;
+        leaf.first_input = first_input;
         program.leaves.push_back(std::move(leaf));
     }
     program.steps = make_steps(steps, leaves.size());

@@ -37,13 +37,13 @@ class Packer {
 
    private:
     void map(Strided<const T> source, std::size_t i) {
-        const std::size_t inputs = source.columns;
+        const std::size_t inputs = leaf_.shift.size(), first = leaf_.first_input;
         const double* shift = leaf_.shift.data();
         if (inputs != 0 && source.column_stride == 1) {  // without columns there may be no memory to point at
-            const T* x = &source(i, 0);
+            const T* x = &source(i, first);
             for (std::size_t k = 0; k < inputs; ++k) input_[k] = static_cast<double>(x[k]) - shift[k];
         } else {
-            for (std::size_t k = 0; k < inputs; ++k) input_[k] = static_cast<double>(source(i, k)) - shift[k];
+            for (std::size_t k = 0; k < inputs; ++k) input_[k] = static_cast<double>(source(i, first + k)) - shift[k];
         }
         if (!leaf_.has_matrix) {
             for (std::size_t k = 0; k < inputs; ++k) mapped_[k] = input_[k] * leaf_.scale[k];

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 import gyrfalcon as gf
-from gyrfalcon.planning import calibration, cost, fit_plan, load
+from gyrfalcon.planning import calibration, cost, fit_plan, load, tuned
 from gyrfalcon.planning.calibration import Rates, calibrate
 from gyrfalcon.planning.law import Law
 from gyrfalcon.progress import duration
+from gyrfalcon.solvers.choice import expected
 
 SIZES = {"n": 2_000_000, "d": 9, "m": 800, "t": 2, "iterations": 10}
 
@@ -265,3 +266,66 @@ def test_a_busy_machine_is_told_and_widens_the_interval(monkeypatch):
     for plan in (quiet, busy):
         parts = [part for name, part in plan.seconds.items() if name != "total"]
         assert np.sum(parts, axis=0) == pytest.approx(plan.seconds["total"])
+
+
+class TestTuned:
+    """Plans of fits with default arguments."""
+
+    @pytest.fixture(autouse=True)
+    def _rates(self, monkeypatch):
+        monkeypatch.setattr(tuned, "calibrate", lambda *_: tuned.Rates(tuning=0.3, slowness=2.0))
+
+    def test_what_comes_beside_the_solve_is_planned_too(self):
+        plan = gf.plan(3000, 8)
+        assert plan.tuned
+        assert set(plan.seconds) == {"tuning", "solve", "total"}
+        assert plan.seconds["tuning"].point == pytest.approx(0.3, rel=0.01)
+        assert plan.total == pytest.approx(sum(plan.seconds[part].point for part in ("tuning", "solve")))
+        assert plan.m == 3000
+        assert str(plan).startswith("default fit: 3,000 × 8 float32 features in memory, up to 3,000 centers, 1 output")
+
+    @pytest.mark.parametrize("changed", [{"n": 2000}, {"n": 6000}, {"n": 400_000}, {"d": 100}, {"d": 2000}, {"t": 40}])
+    def test_more_work_takes_no_less_time(self, changed):
+        base = {"n": 1500, "d": 8, "t": 1}
+        assert gf.plan(**base | changed).total > gf.plan(**base).total
+
+    def test_the_solve_has_the_price_of_what_would_be_taken(self, monkeypatch):
+        """The same estimates that a fit decides by, times how much slower the machine is."""
+        seen = []
+
+        def watched(problem):
+            seen.append((problem.K.shape, expected(problem).seconds))
+            return expected(problem)
+
+        monkeypatch.setattr("gyrfalcon.estimators.trial.expected", watched)
+        solve = gf.plan(100_000, 8).seconds["solve"]
+        assert {shape[0] for shape, _ in seen} == {100_000}
+        assert solve.low == pytest.approx(2.0 * dict(seen)[100_000, 790] / tuned.SPREAD)  # a quarter of the most
+        assert solve.low < solve.point < solve.high
+        seen.clear()
+        monkeypatch.setattr(tuned, "expected", watched)
+        exact = gf.plan(4000, 8).seconds["solve"]
+        assert [shape for shape, _ in seen] == [(4000, 4000)]
+        assert exact.point == pytest.approx(2.0 * seen[0][1])
+
+    def test_points_take_no_memory(self):
+        assert gf.plan(10**9, 100).total > gf.plan(10**8, 100).total
+
+    @pytest.mark.parametrize(
+        "given", [{"kernel": "gaussian"}, {"iterations": 5}, {"workers": 2}, {"storage": "npy"}, {"devices": ["cpu"]}]
+    )
+    def test_what_says_how_falkon_fits_needs_centers(self, given):
+        with pytest.raises(ValueError, match=f"{next(iter(given))}=.*give m, or leave"):
+            gf.plan(1000, 3, **given)
+
+    def test_tables_are_of_one_machine(self):
+        table = gf.plan(1000, 3).table(rows=(1e4, 1e6))
+        assert table.shape == (2, 1)
+        assert table[1, 0].m == 3000
+        assert "assumed" in str(gf.plan(1000, 3))
+
+
+def test_a_miniature_fit_tells_the_rates():
+    rates = tuned.calibrate(120, 3, 1, "float32", 1)
+    assert rates.tuning > 0
+    assert rates.slowness > 0

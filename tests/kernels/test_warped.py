@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 import gyrfalcon as gf
 from gyrfalcon.kernels import Gaussian, Kernel, Matern, ProductLaplacian, Warped, inputs_of
+from gyrfalcon.matrix.native_engine import NativeEngine
 from reference import dense, relative_error
 
 INNER = (Gaussian([1.0, 2.0, 0.5]), Matern(1.5, nu=1.5), ProductLaplacian([1.0, 3.0, 2.0]))
@@ -68,6 +69,35 @@ def test_a_sum_of_kernels_of_mapped_and_of_plain_points(dtype, engine):
         assert relative_error(found, wanted) < 10 * TOLERANCE[dtype]
     assert relative_error(K.wide_block(slice(5, 9)), expected[5:9]) < 1e-12
     assert list(K.gradients(w[:, :1], np.ones((17, 1), dtype)).parameters) == list(kernel.parameters())
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_parts_that_see_the_points_in_different_ways_are_one_pass(dtype, monkeypatch):
+    """Each entry of a sum of kernels on plain points and of two maps is made once for a gram product."""
+    other = Warped(INNER[0], [1], [[-1.0, 1.0]], [[0.0, 0.5]])
+    kernel = 0.3 * _warped(INNER[1]) * INNER[0] + other + 0.2 * _warped(INNER[2])
+    X, C = _points(dtype), _points(dtype, 17, 1)
+    K = gf.KernelMatrix(kernel, X, C, cache=False)
+    tasks, run = [], NativeEngine._run
+
+    def counted(self, task, *rest):
+        tasks.append((task, self.C.shape[1]))
+        return run(self, task, *rest)
+
+    monkeypatch.setattr(NativeEngine, "_run", counted)
+    found = K.gram_mv(np.ones(17, dtype))
+    assert tasks == [("multiply_gram", 9)]  # three features, as they are and as two maps make them
+    expected = gf.KernelMatrix(kernel, X.astype(np.float64), C.astype(np.float64), engine="torch").to_dense()
+    assert relative_error(found, expected.T @ expected.sum(1)) < 10 * TOLERANCE[dtype]
+    assert relative_error(K.square.to_dense(), kernel(C.astype(np.float64))) < TOLERANCE[dtype]
+    assert relative_error(K.wide_block(slice(3, 30)), expected[3:30]) < 1e-12
+    assert relative_error(K.rows(np.array([5, 2])).wide_block(slice(0, 2)), expected[[5, 2]]) < 1e-12
+
+
+def test_kernels_that_share_a_map_share_its_points():
+    kernel = _warped(INNER[0]) + _warped(INNER[2])
+    K = gf.KernelMatrix(kernel, _points(np.float64), engine="native")
+    assert K._current()._core.C.shape[1] == 3
 
 
 @pytest.mark.parametrize("inner", INNER)

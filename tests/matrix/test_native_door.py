@@ -16,9 +16,9 @@ MULTIPLY, TRANSPOSED, GRAM, EVALUATE = "multiply", "multiply_transposed", "multi
 LEAF, ADD, TIMES, SCALE = "leaf", "add", "multiply", "scale"
 
 
-def _leaf(d=3, *, family="gaussian", gain=1.0, first=0.0, second=0.0, shift=None, scale=None, has_matrix=False):
+def _leaf(d=3, *, family="gaussian", gain=1.0, first=0.0, second=0.0, shift=None, scale=None, has_matrix=False, at=0):
     shift = [0.0] * d if shift is None else shift
-    return (family, gain, first, second, shift, [1.0] * d if scale is None else scale, has_matrix)
+    return (family, gain, first, second, shift, [1.0] * d if scale is None else scale, has_matrix, at)
 
 
 def _call(task=MULTIPLY, dtype=np.float64, n=5, m=4, d=3, t=2, **changes):
@@ -64,6 +64,9 @@ REFUSED = {
     "constant is infinite": {"leaves": [_leaf(first=np.inf)]},
     "short shift": {"leaves": [_leaf(shift=[0.0])]},
     "long shift": {"leaves": [_leaf(shift=[0.0] * 4)]},
+    "columns beyond the last": {"leaves": [_leaf(2, at=2)]},
+    "first column beyond the last": {"leaves": [_leaf(0, at=4)]},
+    "first column that is huge": {"leaves": [_leaf(3, at=2**64 - 2)]},
     "short scale": {"leaves": [_leaf(scale=[1.0])]},
     "matrix of a part of a row": {"leaves": [_leaf(scale=[1.0] * 4, has_matrix=True)]},
     "half a leaf": {"leaves": [("gaussian", 1.0)]},

@@ -36,7 +36,7 @@ def _problem(dtype, n=1000, m=70, d=4, t=3):
 def _products(kernel, engine, problem):
     X, C, V, W, weights = problem
     route = ENGINES[engine]
-    K = gf.KernelMatrix(kernel, route.X(X), route.C(C), **route.options)
+    K = gf.KernelMatrix(kernel, route.X(X), route.C(C), cache=False, **route.options)
     V, W, weights = (route.V(array) for array in (V, W, weights))
     results = K @ V, K.T @ W, K.gram_mv(V), K.gram_mv(V, weights), K.to_dense(), K.gram(weights)
     return [as_array(result) for result in results]

@@ -8,6 +8,7 @@ from gyrfalcon import KernelMatrix, costs
 from gyrfalcon.kernels import Gaussian, Matern, ProductLaplacian
 from gyrfalcon.losses import LOSSES
 from gyrfalcon.solvers import Direct, Exact, Falkon, LeastSquares, Newton, Risk, choice, choose, solve
+from gyrfalcon.solvers.falkon import sample_rows
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -35,7 +36,8 @@ def test_smooth_losses_go_to_newton_and_those_with_kinks_to_smoothed_newton():
         ({"n": 3000, "m": None}, "exact"),
         ({"n": 2000, "m": 100}, "direct"),
         ({"n": 20_000, "m": 100}, "direct"),
-        ({"n": 50_000, "m": 500, "t": 10}, "direct"),
+        ({"n": 2000, "m": 500, "t": 10}, "direct"),
+        ({"n": 50_000, "m": 500, "t": 10}, "falkon"),
         ({"n": 1_000_000, "m": 3000, "dtype": torch.float32}, "falkon"),
         ({"n": 100_000, "m": 2000}, "falkon"),
         ({"n": 100_000, "m": 2000, "dtype": torch.float32}, "falkon"),
@@ -50,7 +52,7 @@ def test_clear_cases(shape, solver):
 @pytest.mark.parametrize("cost", [choice.direct_seconds, lambda p: choice.falkon_seconds(p, 100)])
 @pytest.mark.parametrize("grown", [{"n": 20_000}, {"m": 2000}, {"d": 20}, {"t": 20}])
 def test_more_work_never_costs_less(cost, grown):
-    base = {"n": 10_000, "m": 1000, "d": 10, "t": 2}
+    base = {"n": 14_000, "m": 1000, "d": 10, "t": 2}  # enough rows to sample some for the preconditioner
     if "d" in grown and cost is not choice.direct_seconds:
         pytest.skip("more features make fewer iterations")
     assert cost(problem(**{**base, **grown})) >= cost(problem(**base))
@@ -100,6 +102,84 @@ def test_noise_of_many_rows_ends_iterations_at_small_penalties():
     noisy = LeastSquares(KernelMatrix(Gaussian(3.0), X, X[:200]), torch.sin(X[:, :1]), 9e-8)
     direct, iterated = (float(np.sum(solve(noisy, name).record.objective)) for name in ("direct", "falkon"))
     assert iterated < 1.01 * direct
+
+
+def cube(n, m, length_scale, noise, d=8, kernel=Gaussian):
+    """A target without noise on points of a cube, and so many centers."""
+    rng = np.random.default_rng(0)
+    X = rng.random((n, d))
+    Y = torch.from_numpy(np.sin(X @ (2 * rng.normal(size=(d, 5)))).sum(1, keepdims=True))
+    return LeastSquares(KernelMatrix(kernel(length_scale), X, X[:m]), Y, noise / n, None, True)
+
+
+def test_iterations_end_where_centers_leave_much_of_the_kernel_unexplained():
+    """However small the penalty is: k(C, C) is far from singular then, and there is no rounding to drown in."""
+    narrow, wide = cube(6000, 400, 0.5, 1e-6), cube(6000, 400, 8.0, 1e-6)
+    assert choice.unexplained(narrow.K) > 0.01
+    assert choice.unexplained(wide.K) < 1e-8
+    iterated, direct = (solve(narrow, name).record for name in ("falkon", "direct"))
+    assert iterated.converged
+    assert iterated.objective[0] < 1.01 * direct.objective[0]
+    assert not choice._may_not_end(narrow)
+    assert choice._may_not_end(wide)
+    many = cube(60_000, 1000, 0.5, 1e-6)
+    assert choose(many)[0].name == "falkon"
+
+
+def test_rough_kernels_of_few_features_are_factored_too():
+    """Centers on a line explain each other, whatever the kernel."""
+    dense = cube(4000, 300, 0.5, 1e-6, d=1, kernel=lambda scale: Matern(scale, nu=1.5))
+    assert choice._may_not_end(dense)
+    assert not choice._may_not_end(cube(4000, 300, 0.5, 1e-6, d=8, kernel=lambda scale: Matern(scale, nu=1.5)))
+
+
+@pytest.mark.parametrize("length_scale", [0.5, 2.0])
+def test_what_centers_leave_is_told_by_the_first_of_them(length_scale):
+    K = cube(3000, 1200, length_scale, 1e-6).K
+    T = np.linalg.cholesky(K.between_centers() + 1e-12 * np.eye(1200))
+    found, true = choice.unexplained(K), np.median(np.square(T.diagonal()[600:]))
+    assert 0.05 < found / true < 20
+    assert choice.unexplained(K.with_centers(index=slice(0, 2))) > found
+
+
+def test_centers_that_are_one_point_explain_each_other():
+    X = np.zeros((50, 2))
+    assert choice.unexplained(KernelMatrix(Gaussian(), X, X[:20])) < 1e-10
+
+
+@pytest.mark.parametrize(
+    "case", [problem(2000, 100), problem(1_000_000, 3000), problem(500, None), problem(100_000, 2000, penalty=1e-9)]
+)
+def test_the_price_is_that_of_what_is_taken(case):
+    taken = choice.expected(case)
+    assert (taken.solver, taken.reason) == choose(case)
+    seconds = {"direct": choice.direct_seconds, "exact": choice.exact_seconds}
+    price = seconds.get(taken.solver.name, lambda posed: choice.falkon_seconds(posed, 100))
+    assert taken.seconds == price(case)
+
+
+def test_entries_of_combined_kernels_cost_what_their_parts_do():
+    X = np.zeros((10, 7), np.float32)
+    one = Gaussian()
+    kernels = one, one + one, 0.5 * (one + one) + Matern(1.0)
+    prices = [costs.entry(KernelMatrix(kernel, X).features, torch.float32) for kernel in kernels]
+    assert prices == pytest.approx([prices[0], 2 * prices[0], 3 * prices[0]])
+
+
+@pytest.mark.parametrize("penalty", [1e-3, 1e-6, 1e-12])
+def test_a_sample_of_rows_leaves_few_iterations(penalty):
+    plain, three, eight = (costs.iterations(100_000, 1000, 5, penalty, count) for count in (0, 3, 8))
+    assert eight <= three <= max(16, plain)
+    assert eight <= 8
+
+
+def test_samples_for_rough_kernels_have_to_pay_twice():
+    def sampled(n, *, rough):
+        return sample_rows(n, 1100, 32, torch.float32, 2.6e-8, 8, rough=rough)
+
+    assert sampled(50_000, rough=True) is None
+    assert sampled(50_000, rough=False) is not None
+    assert sampled(1_000_000, rough=True) is not None
 
 
 def test_the_choice_is_solved_and_told():

@@ -49,12 +49,18 @@ def command(
     ] = None,
     centers: Annotated[
         float | None,
-        typer.Argument(min=1, help="Number of centers, such as 1e4.", show_default="chosen from the number of rows"),
+        typer.Argument(
+            min=1, help="Number of centers of a fit by Falkon, such as 1e4.", show_default="those of a default fit"
+        ),
     ] = None,
     target: Annotated[str | None, typer.Option("--target", "-t", help="The column of a table to predict.")] = None,
     outputs: Annotated[int, typer.Option(min=1, help="Number of targets or classes.")] = 1,
-    iterations: Annotated[int, typer.Option(min=1, help="Number of iterations of Falkon.")] = 20,
-    kernel: Annotated[str, typer.Option(help="A name such as gaussian, laplacian or matern.")] = "gaussian",
+    iterations: Annotated[
+        int | None, typer.Option(min=1, help="Number of iterations of Falkon.", show_default="20")
+    ] = None,
+    kernel: Annotated[
+        str | None, typer.Option(help="A name such as gaussian, laplacian or matern.", show_default="gaussian")
+    ] = None,
     dtype: Annotated[
         DType | None, typer.Option(help="The type of the features.", show_default="float32, or that of a fit")
     ] = None,
@@ -63,19 +69,23 @@ def command(
     table: Annotated[bool, typer.Option("--table", help="Also show other numbers of rows and machines.")] = False,
     json: Json = False,
 ) -> None:
-    """Predict the time and the memory of a fit on this machine, from a calibration of a second or two."""
+    """Predict the time and the memory of a fit on this machine, from a calibration of a second or two.
+
+    Without CENTERS, and without an option that says how, the fit is one with default arguments, which tunes.
+    """
     from gyrfalcon.progress import Bar
 
     with Bar("reading the table", verbose=True) as bar:
         size = _size(rows, features, target)
         kind = size.dtype if dtype is None else dtype.value
-        if centers is None:
+        falkon = (iterations, kernel) != (None, None) or workers > 1 or storage is not Storage.memory or table
+        if centers is None and falkon:
             centers = _usual_centers(size.rows, kind, outputs)
         bar.stage("planning")
         planned = gf.plan(
             size.rows,
             size.features,
-            int(centers),
+            None if centers is None else int(centers),
             outputs,
             dtype=kind,
             kernel=kernel,

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 # Nanoseconds to evaluate one entry of K in a fused product, for each of its features, and for each further output.
-ENTRY_NS = {torch.float32: 0.22, torch.float64: 0.6}
-FEATURE_NS = {torch.float32: 0.0135, torch.float64: 0.03}
+ENTRY_NS = {torch.float32: 0.17, torch.float64: 0.4}
+FEATURE_NS = {torch.float32: 0.0105, torch.float64: 0.02}
 OUTPUT_NS = 0.15
 
 # Nanoseconds that an entry of sparse points takes beyond one of dense points without features, and for each feature
@@ -22,7 +22,7 @@ MATCH_NS = 0.6
 # Nanoseconds to read one entry of a K that is kept in memory, for each further output, and to write it there first.
 CACHED_ENTRY_NS = {torch.float32: 0.55, torch.float64: 0.9}
 CACHED_OUTPUT_NS = {torch.float32: 0.15, torch.float64: 0.2}
-FILLED_ENTRY_NS = 12.0
+FILLED_ENTRY_NS = 9.0
 
 STORED_ENTRY_NS = 2.0  # to write an entry of a small block that is used at once
 PASS_NS = 3e6  # of every pass over the rows, whatever its size
@@ -33,6 +33,7 @@ HALF_SPEED_SIZE = 300  # rows of matrices with which products reach half of that
 
 LEAST_NOISE_OF_ROUGH = 0.01  # of penalty · m², down to which iterations for rough kernels were counted
 ITERATION_SHARE = {8: 0.25, 3: 0.45}  # of Falkon's iterations that are left, by sampled rows to a center
+SAMPLED_ITERATIONS = {8: 8, 3: 16}  # that are left at most: how near a sample of that size comes to all rows says so
 
 
 def entry(features: float, dtype: torch.dtype, outputs: int = 1) -> float:
@@ -43,6 +44,11 @@ def entry(features: float, dtype: torch.dtype, outputs: int = 1) -> float:
 def sparse_features(matches: float, dtype: torch.dtype) -> float:
     """How many features dense points have whose entries cost as much as those of sparse ones with so many in common."""
     return (SPARSE_ENTRY_NS + MATCH_NS * matches) / FEATURE_NS[dtype]
+
+
+def combined_features(features: float, parts: int, dtype: torch.dtype) -> float:
+    """How many features a simple kernel sees whose entries cost as much as those of so many kernels put together."""
+    return parts * features + (parts - 1) * ENTRY_NS[dtype] / FEATURE_NS[dtype]
 
 
 def cached_entry(dtype: torch.dtype, outputs: int = 1) -> float:
@@ -79,4 +85,6 @@ def iterations(n: int, m: int, directions: float, penalty: float, per_center: in
     if rough and ratio >= LEAST_NOISE_OF_ROUGH:
         unresolved = min(unresolved, 15 * ratio**-0.09)
     plain = float(np.clip(growth * unresolved, 8, 100))
-    return plain if not per_center else 3 + plain * ITERATION_SHARE[per_center]
+    if not per_center:
+        return plain
+    return min(3 + plain * ITERATION_SHARE[per_center], SAMPLED_ITERATIONS[per_center])

@@ -13,7 +13,7 @@ from gyrfalcon.data import Points
 from gyrfalcon.kernels import Kernel
 from gyrfalcon.matrix import KernelMatrix
 from gyrfalcon.solvers import LeastSquares, choose, solve
-from gyrfalcon.solvers.choice import direct_seconds, exact_seconds, falkon_seconds
+from gyrfalcon.solvers.choice import expected
 from gyrfalcon.tuning.rows import Data
 
 TUNING_SHARE = 0.4  # of the time, that tuning may take
@@ -95,18 +95,14 @@ def affordable(
         Y = torch.from_numpy(data.Y[:some].copy()).to(dtype=torch_dtype(data.points))
         return LeastSquares(K, Y, noise / some)
 
-    def expected(problem: LeastSquares) -> float:
-        iterative = falkon_seconds(problem, ITERATIONS), direct_seconds(problem)
-        return min(*iterative, exact_seconds(problem)) if problem.K.symmetric else min(iterative)
-
     miniature = pose(min(MINIATURE[0], available), min(MINIATURE[1], max(1, available // 2)))
-    slowness = max(1.0, _seconds(miniature) / expected(miniature))
+    slowness = max(1.0, _seconds(miniature) / expected(miniature, ITERATIONS).seconds)
     factor = slowness * rows / available * (1.0 if squared else NEWTON_FACTOR)
     count = min(n_centers, rows)
-    first = needed = factor * expected(pose(available, count))
+    first = needed = factor * expected(pose(available, count), ITERATIONS).seconds
     while needed > FIT_SHARE * deadline.left and count > LEAST_CENTERS:
         count = max(LEAST_CENTERS, count // 2)
-        needed = factor * expected(pose(available, count))
+        needed = factor * expected(pose(available, count), ITERATIONS).seconds
     return Affordable(count, trial=TRIAL_FACTOR * first <= FIT_SHARE * deadline.left)
 
 

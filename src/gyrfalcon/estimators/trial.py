@@ -22,7 +22,7 @@ from gyrfalcon.matrix import KernelMatrix
 from gyrfalcon.matrix.predictor import Predictor
 from gyrfalcon.partition import LocalFunction, Partition, fit_partition
 from gyrfalcon.solvers import LeastSquares, choose, solve
-from gyrfalcon.solvers.choice import direct_seconds, falkon_seconds
+from gyrfalcon.solvers.choice import expected
 from gyrfalcon.solvers.rounding import shows_in
 from gyrfalcon.threads import one_thread_each, threads_to_share
 from gyrfalcon.tuning.rows import Data
@@ -42,7 +42,7 @@ LIGHTER = 2  # how many times fewer rows leaves have that cost less, and how man
 ALIKE = 0.01  # part of the lowest error by which others are called as low, after their price is counted in
 PRICE_EXPONENT = 0.05  # a fit that takes twice as long has to err 3 % less
 OTHER_SECONDS = 0.4  # on two cores, that a fit takes beside its solve, for tuning and what else there is
-ALLOWED_SECONDS, ALLOWED_NS = 0.1, 800.0  # for a solve, and for each number in the table: what boosted trees take
+ALLOWED_SECONDS, ALLOWED_NS = 0.1, 1200.0  # for a solve, and for each number in the table: what boosted trees take
 PRICE_BEYOND = 0.5  # twice the time that is allowed has to err 32 % less; `python -m benchmarks many_rows`
 LEAF_SECONDS = 1.5  # that leaves take on a core for one of other work: their price is one of processor time
 LEAF_PRICE = 1.25  # of leaves, which look better in a small fit than they are and make a model of every row
@@ -56,7 +56,7 @@ class Trial(NamedTuple):
     stage: Stage | None
 
 
-class _Way(NamedTuple):
+class Way(NamedTuple):
     """One way to fit all rows: so many centers, with leaves or alone, and the seconds that it is expected to take."""
 
     n_centers: int
@@ -67,7 +67,7 @@ class _Way(NamedTuple):
         leaves = "" if self.partition is None else f" and leaves of {self.partition.leaf_rows:,} rows"
         return f"{self.n_centers:,} centers{leaves}"
 
-    def scaled(self, share: float) -> _Way:
+    def scaled(self, share: float) -> Way:
         """The same for a part of the rows: centers and rows of leaves by the root of the share.
 
         So the error of having few centers and that of having few rows keep their proportion.
@@ -84,7 +84,7 @@ class _Price:
 
     allowed: float
 
-    def __call__(self, way: _Way) -> float:
+    def __call__(self, way: Way) -> float:
         usual = (OTHER_SECONDS + way.seconds) ** PRICE_EXPONENT * (1.0 if way.partition is None else LEAF_PRICE)
         return float(usual * max(1.0, way.seconds / self.allowed) ** PRICE_BEYOND)
 
@@ -100,7 +100,7 @@ class _Price:
 class _Tried(NamedTuple):
     """A way, its error on the rows held out, and that error with the price for it."""
 
-    way: _Way
+    way: Way
     error: float
     priced: float
 
@@ -124,17 +124,18 @@ def try_partition(
     ineligible = isinstance(points, Source) or sparse.issparse(points) or device_of(points).type != "cpu"
     if ineligible or kernel.explicit or rows <= max(n_centers, 2 * partition.leaf_rows):
         return Trial(None, n_centers, None)
-    price = _Price(ALLOWED_SECONDS + 1e-9 * ALLOWED_NS * rows * points.shape[1])
+    price = _Price(allowed_seconds(rows, points.shape[1]))
     random = np.random.default_rng(SEED)
     count = min(int(SAMPLED_SHARE * rows), SAMPLED_ROWS)
-    sampled, held = np.split(random.permutation(rows), [count])
+    order = random.permutation(rows)
+    sampled, held = np.split(order, [count])
     kept, out = (_part(data, np.sort(part)) for part in (sampled, held[:HELD_ROWS]))
     constant = _error(out, np.average(kept.Y, axis=0, weights=kept.weights)) or 1.0
-    candidates = points[: max(n_centers, partition.centers)]
+    candidates = take(points, order[: max(n_centers, partition.centers)])
     problem = _problem(kernel, data, candidates, noise, intercept, memory_budget)
     tried = list[_Tried]()
     made: dict[int, Predictor] = {}  # by the number of centers
-    ways = _ways(partition, n_centers, problem, price.allowed)
+    ways = ways_to_fit(partition, n_centers, problem)
     bar = progress.stage("trying centers and leaves", len(ways))
     for way in ways:
         bar.step()
@@ -159,18 +160,31 @@ def try_partition(
     return Trial(tried[chosen].way.partition, tried[chosen].way.n_centers, stage)
 
 
-def _ways(partition: Partition, n_centers: int, problem: LeastSquares, allowed: float) -> list[_Way]:
-    """In order of what they cost."""
-    K = problem.K
+def allowed_seconds(rows: int, features: int) -> float:
+    """What a solve may take without a price for it beyond the usual."""
+    return ALLOWED_SECONDS + 1e-9 * ALLOWED_NS * rows * features
+
+
+def ways_to_fit(partition: Partition, n_centers: int, problem: LeastSquares) -> list[Way]:
+    """The ways that are tried, in order of what they cost, if there would be so many centers without a trial.
+
+    Parameters
+    ----------
+    partition : Partition
+        The leaves that are tried, and how many centers there are with them.
+    n_centers : int
+    problem : LeastSquares
+        Of all rows, with as many centers as any way takes.
+    """
+    K, allowed = problem.K, allowed_seconds(problem.K.shape[0], problem.K.n_features)
 
     def with_centers(count: int) -> float:
-        posed = replace(problem, K=K.with_centers(index=slice(0, count)))
-        return min(falkon_seconds(posed, max_iterations=100), direct_seconds(posed))
+        return expected(replace(problem, K=K.with_centers(index=slice(0, count)))).seconds
 
     too_many = K.shape[0] > MOST_ROWS
     parts = (*CENTER_PARTS, *((SMALLEST_PART,) if too_many else ()))
     counts = sorted({max(min(LEAST_CENTERS, n_centers), n_centers // part) for part in parts})
-    ways = [_Way(count, None, with_centers(count)) for count in counts]
+    ways = [Way(count, None, with_centers(count)) for count in counts]
     if len(ways) > 2 and ways[0].seconds < allowed < ways[-1].seconds:
         ways[-2] = _as_many_as(allowed, ways[0], ways[-1], with_centers)
     if too_many:
@@ -180,23 +194,23 @@ def _ways(partition: Partition, n_centers: int, problem: LeastSquares, allowed: 
         number, size = leaves.expected_leaves(K.shape[0])
         narrow = may_be_narrow(size, 1.0, problem.penalty * problem.total_weight, rough=K.kernel.rough)
         seconds = 1e-9 * LEAF_SECONDS * number * costs.leaf(size, K.features, narrow=narrow)
-        ways.append(_Way(leaves.centers, leaves, base + seconds))
+        ways.append(Way(leaves.centers, leaves, base + seconds))
     return sorted(set(ways), key=lambda way: way.seconds)
 
 
-def _as_many_as(allowed: float, fewest: _Way, most: _Way, seconds_of: Callable[[int], float]) -> _Way:
+def _as_many_as(allowed: float, fewest: Way, most: Way, seconds_of: Callable[[int], float]) -> Way:
     """The most centers, to a tenth, whose seconds are allowed."""
     low, high = fewest, most
     while high.n_centers > 1.1 * low.n_centers:
         count = math.isqrt(low.n_centers * high.n_centers)
         if count == low.n_centers:
             break
-        middle = _Way(count, None, seconds_of(count))
+        middle = Way(count, None, seconds_of(count))
         low, high = (middle, high) if middle.seconds <= allowed else (low, middle)
     return low
 
 
-def _promises(way: _Way, tried: list[_Tried]) -> bool:
+def _promises(way: Way, tried: list[_Tried]) -> bool:
     """Whether a way is worth trying: not if there is nothing to learn, or if a cheaper one of its kind did not pay."""
     if not tried:
         return True

@@ -122,6 +122,16 @@ class Kernel(ABC):
         """Whether k(x, c) has at most three derivatives at x = c, so that its spectrum falls slowly."""
         return any(child.rough for _, child in self.children())
 
+    @property
+    def parts(self) -> int:
+        """How many simple kernels are evaluated for one entry: more than one for sums and products.
+
+        >>> from gyrfalcon.kernels import Gaussian, Matern
+        >>> Gaussian().parts, (0.5 * Gaussian() + 0.5 * Matern()).parts
+        (1, 2)
+        """
+        return sum(child.parts for _, child in self.children()) or 1
+
     def native(self) -> NativeForm | None:
         """How the compiled core reads this kernel; None if it does not know it.
 

@@ -74,6 +74,11 @@ class Warped(Kernel):
     def positive_definite(self) -> bool:
         return self.kernel.positive_definite
 
+    @property
+    def map(self) -> tuple[Any, ...]:
+        """φ, to be held against that of another kernel."""
+        return self.columns, self.knots, self.values
+
     def inputs(self, X: Tensor) -> Tensor:
         """φ(X), differentiable in X."""
         self._check(X.shape[1])

@@ -42,13 +42,19 @@ class PositiveSystem:
         if len(self._matrix) == 0:
             return np.zeros_like(sides)
         if self._factored:
-            solved: Array = cho_solve((self._matrix, False), sides)
-            solved += cho_solve((self._matrix, False), sides - self._product(solved))
+            solved = self._solved(sides)
+            solved += self._solved(sides - self._product(solved))
             if np.isfinite(solved).all():
                 return solved
+        if not np.isfinite(sides).all():
+            raise ValueError("array must not contain infs or NaNs")
         values, basis = self._eigenvectors()
         solution: Array = basis @ ((basis.T @ sides) / values[:, None])
         return solution
+
+    def _solved(self, sides: Array) -> Array:
+        """By the factor, whose entries are not looked at once more for what is not finite."""
+        return np.asarray(cho_solve((self._matrix, False), sides, check_finite=False))
 
     def _product(self, vectors: Array) -> Array:
         """With the matrix itself: its lower triangle, and its diagonal, which the factor's has replaced."""

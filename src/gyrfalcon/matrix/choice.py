@@ -12,17 +12,17 @@ from torch import Tensor
 
 from gyrfalcon.arrays import to_tensor
 from gyrfalcon.data import ArraySource, DaskSource, Source
-from gyrfalcon.kernels import Kernel, Sum, Warped
+from gyrfalcon.kernels import Kernel, Warped
 
-from . import native_engine, sparse_engine
+from . import native_engine, sparse_engine, views_engine
 from .dask_engine import DaskEngine
 from .engine import Engine
 from .native_engine import NativeEngine
 from .sparse_engine import SparseEngine
 from .split_engine import SplitEngine
 from .streamed_engine import ChunkEngine, StreamedEngine
-from .sum_engine import SumEngine
 from .torch_engine import TorchEngine
+from .views_engine import ViewsEngine
 from .warped_engine import WarpedEngine
 
 Wish = str | Callable[[Kernel, Any, Any, int], Engine] | None
@@ -98,16 +98,12 @@ def _dense(kernel: Kernel, device: torch.device, wish: Wish, threads: int | None
 
 
 def _native(kernel: Kernel, threads: int | None) -> ChunkEngine | None:
-    """The engine of the compiled core, of points as they are or warped, or of a sum of kernels of both."""
+    """The engine of the compiled core, of points as they are, warped, or both where kernels are put together."""
     if native_engine.serves(kernel):
         return partial(NativeEngine, threads=threads)
     if type(kernel) is Warped and native_engine.serves(kernel.kernel):
         return partial(WarpedEngine, threads=threads)
-    if type(kernel) is Sum:
-        left, right = _native(kernel.left, threads), _native(kernel.right, threads)
-        if left is not None and right is not None:
-            return partial(SumEngine, makes=(partial(left, kernel.left), partial(right, kernel.right)))
-    return None
+    return partial(ViewsEngine, threads=threads) if views_engine.serves(kernel) else None
 
 
 def split(

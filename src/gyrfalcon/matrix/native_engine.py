@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -53,15 +54,26 @@ def _array(value: Parameter) -> np.ndarray[Any, Any]:
     return np.asarray(value.detach().cpu() if isinstance(value, Tensor) else value, dtype=np.float64)
 
 
-class _Program:
-    """The kernel as the core reads it: leaves, and a postfix expression over them."""
+class Program:
+    """The kernel as the core reads it: leaves, and a postfix expression over them.
 
-    def __init__(self, kernel: Kernel, C: Tensor, shift: np.ndarray[Any, Any] | None = None):
+    Where points come as several views side by side, each of which a map of `views` made, or none, a warped part of the
+    kernel sees the columns of its own.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        C: Tensor,
+        shift: np.ndarray[Any, Any] | None = None,
+        views: Sequence[kernels.Warped | None] = (None,),
+    ):
         self.forms: list[NativeForm] = []
         self.known = families()
         self.leaves: list[tuple[Any, ...]] = []
         self.steps: list[tuple[str, int, float]] = []
-        self.features = C.shape[1]
+        self.views = [None if view is None else view.map for view in views]
+        self.features = C.shape[1] // len(views)
         self.shift = shift_of(C).double().numpy() if shift is None else shift
         self._add(kernel, None)
 
@@ -69,27 +81,28 @@ class _Program:
         """With which power of one over the length scale the argument of the profile grows."""
         return 1 if self.known[form.family]["argument"] == "absolute_distance" else 2
 
-    def _add(self, kernel: Kernel, matrix: np.ndarray[Any, Any] | None) -> None:
+    def _add(self, kernel: Kernel, matrix: np.ndarray[Any, Any] | None, view: int | None = None) -> None:
         match kernel:
             case kernels.Sum() | kernels.Product():
-                self._add(kernel.left, matrix)
-                self._add(kernel.right, matrix)
+                self._add(kernel.left, matrix, view)
+                self._add(kernel.right, matrix, view)
                 self.steps.append(("add" if isinstance(kernel, kernels.Sum) else "multiply", 0, 1.0))
             case kernels.Scaled():
-                self._add(kernel.kernel, matrix)
+                self._add(kernel.kernel, matrix, view)
                 self.steps.append(("scale", 0, as_number(kernel.scale)))
             case kernels.Mapped():
                 inner = _array(kernel.matrix)
                 _check_features("matrix", inner.shape[1], self.features if matrix is None else matrix.shape[0])
-                self._add(kernel.kernel, inner if matrix is None else inner @ matrix)
+                self._add(kernel.kernel, inner if matrix is None else inner @ matrix, view)
+            case kernels.Warped():
+                self._add(kernel.kernel, matrix, self.views.index(kernel.map))
             case _:
-                self._add_leaf(kernel, matrix)
+                self._add_leaf(kernel, matrix, self.views.index(None) if view is None else view)
 
-    def _add_leaf(self, kernel: Kernel, matrix: np.ndarray[Any, Any] | None) -> None:
+    def _add_leaf(self, kernel: Kernel, matrix: np.ndarray[Any, Any] | None, view: int) -> None:
         form = form_of(kernel)
         assert form is not None
         gain = form.gain
-        first, second = (*form.constants, 0.0, 0.0)[:2]
         length_scale = _array(kernel.length_scale)  # type: ignore[attr-defined]
         width = self.features if matrix is None else len(matrix)
         if length_scale.ndim == 1:
@@ -100,12 +113,14 @@ class _Program:
             scale = np.full(width, power)
             gain /= (float(length_scale) * power) ** self.degree_of(form)
         centered = self.known[form.family]["argument"] != "inner_product"
-        shift = self.shift if centered else np.zeros(self.features)
+        first = view * self.features
+        shift = self.shift[first : first + self.features] if centered else np.zeros(self.features)
         has_matrix = matrix is not None and matrix.size > 0
         entries = (scale[:, None] * matrix).T if matrix is not None and has_matrix else scale
         self.steps.append(("leaf", len(self.leaves), 1.0))
         self.forms.append(form)
-        self.leaves.append((form.family, gain, first, second, shift.tolist(), entries.ravel().tolist(), has_matrix))
+        constants = form.family, gain, *(*form.constants, 0.0, 0.0)[:2]
+        self.leaves.append((*constants, shift.tolist(), entries.ravel().tolist(), has_matrix, first))
 
 
 def _check_features(name: str, found: int, features: int) -> None:
@@ -119,18 +134,26 @@ class NativeEngine(TorchEngine):
     name = "native"
     temporaries = 1
 
-    def __init__(self, kernel: Kernel, X: Dense, C: Dense, budget: int, threads: int | None = None):
+    def __init__(
+        self,
+        kernel: Kernel,
+        X: Dense,
+        C: Dense,
+        budget: int,
+        threads: int | None = None,
+        program: Program | None = None,
+    ):
         super().__init__(kernel, X, C, budget)
         self._threads = threads
         self.X = X.detach() if isinstance(X, Tensor) else X
         self.C = C.detach() if isinstance(C, Tensor) else C
-        self.program = _Program(kernel, to_tensor(self.C))
+        self.program = Program(kernel, to_tensor(self.C)) if program is None else program
 
     def of(self, kernel: Kernel) -> Engine | None:
         if not serves(kernel):
             return None
         other = copy.copy(self)
-        other.kernel, other.program = kernel, _Program(kernel, to_tensor(self.C), self.program.shift)
+        other.kernel, other.program = kernel, Program(kernel, to_tensor(self.C), self.program.shift)
         return other
 
     @property
@@ -191,7 +214,7 @@ class NativeEngine(TorchEngine):
         """Derivatives of Σ a ∘ K[rows] in C and in the length scale, in float64; a is left rightᵀ, or left alone."""
         assert core is not None
         leaf, length_scale = self.program.leaves[0], _array(self.kernel.length_scale)  # type: ignore[attr-defined]
-        _, gain, _, _, _, scale, _ = leaf
+        _, gain, _, _, _, scale, _, _ = leaf
         # With q = gain ‖z - c‖² and z = (x - shift) scale: sums of k'(q) (z - c), of k'(q) (z - c)² and of k'(q) q; for
         # sums of absolute differences, signs and magnitudes in place of z - c and its square.
         degree = self.program.degree_of(self.program.forms[0])

@@ -80,5 +80,5 @@ def worth_caching(
         return False, f"K would take {readable(size)}, more than half the budget"
     make, read = costs.entry(features, dtype, outputs), costs.cached_entry(dtype, outputs)
     if PRODUCTS * (make - read) < costs.FILLED_ENTRY_NS:
-        return False, f"with {features:.0f} features making an entry costs too little for keeping it to pay off"
+        return False, f"an entry costs as much as one of {features:.0f} features, too little for keeping it to pay off"
     return True, f"K takes {readable(size)} and reading an entry is {make / read:.1f} times cheaper than making it"

@@ -196,9 +196,9 @@ class Relatives:
 
     @property
     def features(self) -> float:
-        """How many features an entry of K costs: those of dense points, or of dense points that cost what sparse do."""
+        """How many features an entry of K costs: as many as dense points have on which one kernel costs as much."""
         if not self.sparse:
-            return self._X.features
+            return costs.combined_features(self._X.features, self.kernel.parts, self.dtype)
         matches = common_features(self._X, self._C)
         return costs.sparse_features(matches, self.dtype)
 

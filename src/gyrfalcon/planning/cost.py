@@ -29,7 +29,7 @@ VECTORS = 12  # float64 matrices of shape (m, t) in conjugate gradients
 
 @dataclass(frozen=True)
 class Setting:
-    """The size of a fit, where its rows are, and how many iterations it takes."""
+    """The size of a fit, where its rows are, and how many iterations it takes, unless it is `tuned`."""
 
     n: int
     d: int
@@ -42,6 +42,7 @@ class Setting:
     workers: int
     storage: str
     memory_budget: int
+    tuned: bool = False
 
     @property
     def itemsize(self) -> int:

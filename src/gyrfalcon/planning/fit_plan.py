@@ -13,13 +13,14 @@ from gyrfalcon.kernels import Kernel
 from gyrfalcon.matrix.plan import readable
 from gyrfalcon.progress import duration
 
-from . import cost
+from . import cost, tuned
 from .calibration import calibrate
 from .checks import as_counts
 from .cost import Setting
 from .law import ZERO, Seconds
 from .load import busy_words, load_of_machine, slowdown
 from .table import PlanTable
+from .tuned import usual_centers
 
 ROWS = (1e5, 1e6, 1e7, 1e8, 1e9)
 WORKERS = (1, 2, 8, 64)
@@ -33,8 +34,12 @@ class FitPlan:
     ----------
     n, d, m, t, dtype, kernel, iterations, devices, workers, storage, memory_budget
         What was asked.
+    tuned : bool
+        Whether the number of centers was left out, so that the plan is one of a fit with default arguments; m is then
+        the most that it takes.
     seconds : dict of str to Seconds
-        (point, low, high) of "centers", "factor", "right_side", "iterations" and "total".
+        (point, low, high) of "centers", "factor", "right_side", "iterations" and "total"; of a fit with default
+        arguments of "tuning", "solve" and "total".
     memory : dict of str to int
         Bytes by part in one process, the one that leads if there are several, beyond the interpreter
         and its libraries, and their "peak": parts that are not needed at the same time do not add up.
@@ -68,6 +73,7 @@ class FitPlan:
     seconds: Mapping[str, Seconds]
     memory: Mapping[str, int]
     assumed: tuple[str, ...]
+    tuned: bool = False
 
     @property
     def total(self) -> float:
@@ -84,21 +90,24 @@ class FitPlan:
         return self.memory["peak"]
 
     def table(self, rows: Sequence[float] = ROWS, workers: Sequence[int] = WORKERS) -> PlanTable:
-        """The same fit with other numbers of rows, on other numbers of machines.
+        """The same fit with other numbers of rows, on other numbers of machines; one that tunes is on one machine.
 
         >>> import gyrfalcon as gf
         >>> table = gf.plan(1_000_000, 9, 1000).table(rows=(1e8, 1e9), workers=(1, 8))
         >>> table[1, 0].n, table[1, 0].workers, table[1, 1].total < table[1, 0].total
         (1000000000, 1, True)
         """
-        rows, workers = as_counts(rows, "rows"), as_counts(workers, "workers")
+        rows, workers = as_counts(rows, "rows"), (1,) if self.tuned else as_counts(workers, "workers")
         return PlanTable(
             tuple(tuple(self._at(n, count) for count in workers) for n in rows), self._question(rows=False)
         )
 
     def _at(self, n: int, workers: int) -> FitPlan:
         asked = {field.name: getattr(self, field.name) for field in dataclasses.fields(Setting)}
-        return predict(Setting(**asked | {"n": n, "workers": workers}))
+        changed = {"n": n, "workers": workers}
+        if self.tuned:
+            changed["m"] = usual_centers(n, self.t, self.dtype, self.memory_budget)
+        return predict(Setting(**asked | changed))
 
     def __str__(self) -> str:
         low, high = self.interval
@@ -127,6 +136,9 @@ class FitPlan:
         where = "in memory" if self.storage == "memory" else f"read from {self.storage}"
         outputs = "1 output" if self.t == 1 else f"{self.t:,} outputs"
         machines = f" on {self.workers} machines" if rows and self.workers > 1 else ""
+        if self.tuned:
+            most = f", up to {self.m:,} centers" if rows else ""
+            return f"default fit: {n}{self.d} {self.dtype} features {where}{most}, {outputs}"
         return (
             f"falkon: {n}{self.d} {self.dtype} features {where}, {self.m:,} centers, {outputs}, "
             f"{self.iterations} iterations{machines}"
@@ -135,8 +147,14 @@ class FitPlan:
 
 def predict(setting: Setting) -> FitPlan:
     """Calibrate, if that has not been done for such fits, and apply the model."""
-    rates = calibrate(setting.conditions())
-    seconds, memory = cost.seconds(setting, rates), cost.memory(setting)
+    memory = cost.memory(setting)
+    if setting.tuned:
+        seconds = tuned.seconds(setting.n, setting.d, setting.t, setting.dtype, setting.memory_budget)
+        assumed = _assumed_of_tuning()
+    else:
+        rates = calibrate(setting.conditions())
+        seconds = cost.seconds(setting, rates)
+        assumed = _assumed(setting, rates.reading.best[0], rates.seconds)
     load = load_of_machine()
     seconds = {name: part.at_most_times(slowdown(load)) for name, part in seconds.items()}
     total = ZERO
@@ -147,7 +165,7 @@ def predict(setting: Setting) -> FitPlan:
         **asked,
         seconds=seconds | {"total": total},
         memory=memory | {"peak": cost.peak(memory)},
-        assumed=(*_assumed(setting, rates.reading.best[0], rates.seconds), *_busy(load)),
+        assumed=(*assumed, *_busy(load)),
     )
 
 
@@ -155,6 +173,15 @@ def _busy(load: float) -> list[str]:
     if slowdown(load) == 1:
         return []
     return [f"the machine is busy, with {busy_words(load)}: the longer time is for as long as that lasts"]
+
+
+def _assumed_of_tuning() -> list[str]:
+    threads = torch.get_num_threads()
+    return [
+        f"rates of a miniature fit ({threads} thread{'s' if threads > 1 else ''})",
+        "default arguments, which tune; how long that and the solve take depends on what there is to learn",
+        "memory is that of the solve",
+    ]
 
 
 def _assumed(setting: Setting, reading: float, calibration: float) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -10,7 +10,9 @@ import torch
 from gyrfalcon import costs
 from gyrfalcon.arrays import as_numpy
 from gyrfalcon.linalg.refined import may_be_narrow
+from gyrfalcon.linalg.triangles import SingularError, cholesky_with_jitter
 from gyrfalcon.losses import has_kink
+from gyrfalcon.matrix import KernelMatrix
 
 from .direct import Direct
 from .eigenpro import EigenPro
@@ -41,8 +43,10 @@ SOLVERS: dict[str, type[Solver[Any]]] = {
 }
 
 DIRECT_MATRICES = 3  # of m × m numbers that Direct holds in memory; Falkon goes to a file where they do not fit
-LEAST_PENALTY_OF_ITERATIONS = 1e-7  # over the largest k(c, c): below, those of a smooth kernel may not end
+LEAST_PENALTY_OF_ITERATIONS = 1e-7  # over the largest k(c, c): below, those of a kernel that centers know may not end
 LEAST_NOISE_OF_ITERATIONS = 5e-3  # the penalty times the rows, over k(c, c): from there on it ends them, not rounding
+LEAST_UNEXPLAINED = 1e-5  # of k(c, c): what centers know less well, rounding does not hide
+PIVOTS = 300  # centers that tell how much they explain of each other
 WORTH_OF_AN_END = 10  # how much longer a factorization may take then than iterations are expected to
 FLOAT64_RETRY_ITERATIONS = 30  # of Falkon, that tell of coefficients so large that solves go on in float64
 FLOAT64_RETRY_FACTOR = 2  # how much longer they take then
@@ -64,6 +68,14 @@ def as_solver(solver: Solver[Any] | str) -> Solver[Any]:
     return SOLVERS[solver]()
 
 
+class Expected(NamedTuple):
+    """The solver that is taken, with its default settings, the seconds that a solve is expected to take, and why."""
+
+    solver: Solver[Any]
+    seconds: float
+    reason: str
+
+
 def choose(problem: LeastSquares | Risk, max_iterations: int = 100) -> tuple[Solver[Any], str]:
     """The solver that is expected to be fastest, with its default settings, and why.
 
@@ -77,28 +89,65 @@ def choose(problem: LeastSquares | Risk, max_iterations: int = 100) -> tuple[Sol
             able = SmoothedNewton() if has_kink(problem.loss) else SGD()
             return able, f"the {problem.loss.name} loss has kinks"
         return Newton(), f"the {problem.loss.name} loss is not squared"
+    taken = expected(problem, max_iterations)
+    return taken.solver, taken.reason
+
+
+def expected(problem: LeastSquares, max_iterations: int = 100) -> Expected:
+    """What `choose` takes for a problem of least squares, and its seconds: whoever asks for a price gets that of what
+    would be taken.
+
+    >>> import torch, gyrfalcon as gf
+    >>> from gyrfalcon.solvers.choice import expected
+    >>> X = torch.randn(1000, 2)
+    >>> taken = expected(gf.solvers.LeastSquares(gf.KernelMatrix("rbf", X), X, 1e-3))
+    >>> taken.solver, taken.seconds > 0
+    (Exact(), True)
+    """
     seconds: dict[type[Solver[Any]], float] = {Falkon: falkon_seconds(problem, max_iterations)}
     if 8 * DIRECT_MATRICES * problem.K.shape[1] ** 2 <= problem.K.memory_budget:
         seconds[Direct] = direct_seconds(problem)
     if problem.K.symmetric:
         seconds[Exact] = exact_seconds(problem)
         if seconds[Exact] <= min(seconds.values()):
-            return Exact(), f"all {problem.K.shape[0]} points are centers"
+            return Expected(Exact(), seconds[Exact], f"all {problem.K.shape[0]} points are centers")
     fastest = min(seconds, key=seconds.__getitem__)
     if fastest is Falkon and seconds.get(Direct, np.inf) <= WORTH_OF_AN_END * seconds[Falkon] and _may_not_end(problem):
-        return Direct(), f"a penalty of {problem.penalty:.1e} is too small for iterations"
+        return Expected(Direct(), seconds[Direct], f"a penalty of {problem.penalty:.1e} is too small for iterations")
     words = ", ".join(f"{kind.name} {time:.2g} s" for kind, time in sorted(seconds.items(), key=lambda s: s[0].name))
-    return fastest(), f"expected on two cores: {words}"
+    return Expected(fastest(), seconds[fastest], f"expected on two cores: {words}")
 
 
 def _may_not_end(problem: LeastSquares) -> bool:
-    """Whether next to nothing is noise, for a kernel whose spectrum falls below what rounding leaves of it."""
+    """Whether next to nothing is noise, and the centers know the kernel down to what rounding leaves of it."""
     K = problem.K
-    if K.kernel.rough or K.kernel.explicit:
+    if K.kernel.explicit:
         return False
     largest = float(as_numpy(K.square.diag()).max(initial=0.0))
     least = min(LEAST_PENALTY_OF_ITERATIONS, LEAST_NOISE_OF_ITERATIONS / problem.total_weight)
-    return problem.penalty < least * largest
+    return problem.penalty < least * largest and unexplained(K) < LEAST_UNEXPLAINED
+
+
+def unexplained(K: KernelMatrix) -> float:
+    """The share of k(c, c) that the other centers leave unexplained, of a center in the middle of their later half.
+
+    It is small where k(C, C) is nearly singular. The first few hundred centers tell how it falls with their number,
+    which is about by a power.
+    """
+    m = K.shape[1]
+    first = K if m <= PIVOTS else K.with_centers(index=slice(0, PIVOTS))
+    T = np.asfortranarray(first.between_centers())
+    own = T.diagonal().copy()
+    try:
+        cholesky_with_jitter(T, np.finfo(float).eps * len(T) * float(own.max(initial=0.0)))
+    except SingularError:
+        return 0.0
+    left = np.square(T.diagonal()) / np.where(own > 0, own, 1.0)
+    if m <= PIVOTS:
+        return float(np.median(left[m // 2 :]))
+    numbers = np.log(np.arange(PIVOTS // 4, PIVOTS) + 1)
+    slope, level = np.polyfit(numbers, np.log(np.maximum(left[PIVOTS // 4 :], np.finfo(float).tiny)), 1)
+    return float(min(1.0, np.exp(level + slope * np.log(0.75 * m))))
 
 
 def exact_seconds(problem: LeastSquares) -> float:

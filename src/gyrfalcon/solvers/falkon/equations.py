@@ -175,16 +175,19 @@ def sample_rows(
     *,
     rough: bool = False,
 ) -> int | None:
-    """How many rows to precondition with, if that costs less than the iterations it saves."""
+    """How many rows to precondition with, if that costs less than the iterations it saves.
+
+    Those of rough kernels are few anyway, and solves that come nearer to the minimum more often go on in float64: there
+    it has to cost less than half of them.
+    """
     directions = features if directions is None else directions
     plain = costs.iterations(n, m, directions, penalty, rough=rough)
     best, most = None, 0.0
     for per_center in costs.ITERATION_SHARE if plain >= WORTHWHILE_ITERATIONS else ():
         count = per_center * m
         saved = plain - costs.iterations(n, m, directions, penalty, per_center, rough=rough)
-        gain = (
-            saved * n * m * costs.entry(features, dtype) - costs.whitened_gram(count, m, features) - costs.SAMPLING_NS
-        )
-        if n >= SAMPLED_SHARE * count and gain > most:
+        price = costs.whitened_gram(count, m, features) + costs.SAMPLING_NS
+        gain = saved * n * m * costs.entry(features, dtype) - price
+        if n >= SAMPLED_SHARE * count and gain > max(most, price if rough else 0.0):
             best, most = count, gain
     return best
