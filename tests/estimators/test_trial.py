@@ -12,6 +12,11 @@ from gyrfalcon.tuning.rows import Data
 PARTITION = gf.Partition(leaf_rows=150, centers=15)
 
 
+def allow(monkeypatch, seconds):
+    monkeypatch.setattr("gyrfalcon.estimators.trial.ALLOWED_SECONDS", seconds)
+    monkeypatch.setattr("gyrfalcon.estimators.trial.ALLOWED_NS", 0.0)
+
+
 def data(frequency, rows=1500, noise=0.05):
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(rows, 1))
@@ -46,6 +51,8 @@ def test_centers_are_kept_where_they_err_no_more():
 def test_leaves_are_not_tried_of_too_many_rows(monkeypatch):
     monkeypatch.setattr("gyrfalcon.estimators.trial.MOST_ROWS", 1000)
     monkeypatch.setattr("gyrfalcon.estimators.trial.LEAST_CENTERS", 3)
+    monkeypatch.setattr("gyrfalcon.estimators.trial.PRICE_BEYOND", 0.0)
+    allow(monkeypatch, 1e-9)
     counts = {}
     for frequency, length_scale in ((60.0, 0.04), (1.0, 0.5)):
         partition, counts[frequency], stage = tried(frequency, length_scale)
@@ -105,12 +112,31 @@ def test_rounding_is_nothing_to_fit():
 
 def test_fewer_centers_are_taken_where_they_do(monkeypatch):
     monkeypatch.setattr("gyrfalcon.estimators.trial.LEAST_CENTERS", 5)
+    monkeypatch.setattr("gyrfalcon.estimators.trial.PRICE_BEYOND", 0.0)
+    allow(monkeypatch, 1e-9)
     smooth, rough = tried(4.0, 0.5), tried(60.0, 0.02)
     assert smooth.n_centers == 10
     assert rough.n_centers > 10 or rough.partition is not None
 
 
-def test_noise_ends_a_trial_at_once():
+def test_as_many_centers_as_are_allowed_are_no_question(monkeypatch):
+    """Where noise hides what they are worth, and a sample is too small to show it."""
+    monkeypatch.setattr("gyrfalcon.estimators.trial.LEAST_CENTERS", 5)
+    monkeypatch.setattr("gyrfalcon.estimators.trial.PRICE_BEYOND", 0.0)
+    X, Y = data(4.0, noise=2.0)
+    counts = []
+    for seconds in (1e-9, 10.0):
+        allow(monkeypatch, seconds)
+        kernel = gf.kernels.Gaussian(0.5)
+        found = try_partition(PARTITION, kernel, Data(X, Y, None), 1e-2, 40, intercept=True, memory_budget=10**9)
+        alone = [candidate.kernel for candidate in found.stage.candidates if "leaves" not in candidate.kernel]
+        counts.append((found.n_centers, len(alone)))
+    assert counts[0][0] == 10
+    assert counts[1] == (40, 1)
+
+
+def test_noise_ends_a_trial_at_once_with_the_fewest_centers(monkeypatch):
+    monkeypatch.setattr("gyrfalcon.estimators.trial.LEAST_CENTERS", 10)
     X, _ = data(1.0)
     noise = np.random.default_rng(3).normal(size=(1500, 1))
     found = try_partition(
@@ -118,6 +144,7 @@ def test_noise_ends_a_trial_at_once():
     )
     assert len(found.stage.candidates) == 1
     assert found.partition is None
+    assert found.n_centers == 10
 
 
 def test_a_price_that_is_high_enough_buys_nothing(monkeypatch):
@@ -149,7 +176,7 @@ def test_as_many_centers_are_tried_as_are_allowed(monkeypatch):
     monkeypatch.setattr("gyrfalcon.estimators.trial.LEAST_CENTERS", 5)
     kernels = [candidate.kernel for candidate in tried(60.0, 0.02).stage.candidates]
     tried_alone = [int(words.rsplit(", ")[-1].split()[0]) for words in kernels if "leaves" not in words]
-    assert 27 <= tried_alone[1] <= 30
+    assert 27 <= tried_alone[0] <= 30
 
 
 def test_the_search_for_what_is_allowed_ends_at_few_centers():

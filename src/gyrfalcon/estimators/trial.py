@@ -42,7 +42,7 @@ LIGHTER = 2  # how many times fewer rows leaves have that cost less, and how man
 ALIKE = 0.01  # part of the lowest error by which others are called as low, after their price is counted in
 PRICE_EXPONENT = 0.05  # a fit that takes twice as long has to err 3 % less
 OTHER_SECONDS = 0.4  # on two cores, that a fit takes beside its solve, for tuning and what else there is
-ALLOWED_SECONDS, ALLOWED_NS = 0.1, 1200.0  # for a solve, and for each number in the table: what boosted trees take
+ALLOWED_SECONDS, ALLOWED_NS = 0.3, 1200.0  # for a solve, and for each number in the table: what boosted trees take
 PRICE_BEYOND = 0.5  # twice the time that is allowed has to err 32 % less; `python -m benchmarks many_rows`
 LEAF_SECONDS = 1.5  # that leaves take on a core for one of other work: their price is one of processor time
 LEAF_PRICE = 1.25  # of leaves, which look better in a small fit than they are and make a model of every row
@@ -133,14 +133,9 @@ def try_partition(
     constant = _error(out, np.average(kept.Y, axis=0, weights=kept.weights)) or 1.0
     candidates = take(points, order[: max(n_centers, partition.centers)])
     problem = _problem(kernel, data, candidates, noise, intercept, memory_budget)
-    tried = list[_Tried]()
     made: dict[int, Predictor] = {}  # by the number of centers
-    ways = ways_to_fit(partition, n_centers, problem)
-    bar = progress.stage("trying centers and leaves", len(ways))
-    for way in ways:
-        bar.step()
-        if rows <= MOST_ROWS and not _promises(way, tried):  # without leaves it costs little to try all
-            continue
+
+    def attempt(way: Way) -> _Tried:
         small = way.scaled(count / rows)
         if small.n_centers not in made:
             made[small.n_centers] = _nystrom(kernel, kept, small.n_centers, noise, intercept, random, memory_budget)
@@ -148,7 +143,17 @@ def try_partition(
         if small.partition is not None:
             function = _leaves(kernel, kept, noise, small.partition, made[small.n_centers], memory_budget).predict
         error = _error(out, function(out.points)) / constant
-        tried.append(_Tried(way, error, error * price(way)))
+        return _Tried(way, error, error * price(way))
+
+    ways = ways_to_fit(partition, n_centers, problem)
+    bar = progress.stage("trying centers and leaves", len(ways))
+    tried = list[_Tried]()
+    for way in ways:
+        bar.step()
+        if rows > MOST_ROWS or _promises(way, tried):  # without leaves it costs little to try all
+            tried.append(attempt(way))
+    if min(one.error for one in tried) > NOTHING_LEARNED:
+        tried = [attempt(ways[0]._replace(n_centers=_least(n_centers), partition=None))]
     chosen = _best(tried)
     stage = Stage(
         "centers and leaves",
@@ -168,6 +173,9 @@ def allowed_seconds(rows: int, features: int) -> float:
 def ways_to_fit(partition: Partition, n_centers: int, problem: LeastSquares) -> list[Way]:
     """The ways that are tried, in order of what they cost, if there would be so many centers without a trial.
 
+    Of centers alone, the first is as many as are allowed: more of them err less, which a sample is too small to show
+    where there is much noise.
+
     Parameters
     ----------
     partition : Partition
@@ -183,10 +191,11 @@ def ways_to_fit(partition: Partition, n_centers: int, problem: LeastSquares) -> 
 
     too_many = K.shape[0] > MOST_ROWS
     parts = (*CENTER_PARTS, *((SMALLEST_PART,) if too_many else ()))
-    counts = sorted({max(min(LEAST_CENTERS, n_centers), n_centers // part) for part in parts})
+    counts = sorted({max(_least(n_centers), n_centers // part) for part in parts})
     ways = [Way(count, None, with_centers(count)) for count in counts]
     if len(ways) > 2 and ways[0].seconds < allowed < ways[-1].seconds:
         ways[-2] = _as_many_as(allowed, ways[0], ways[-1], with_centers)
+    ways = ways[max(0, sum(way.seconds <= allowed for way in ways) - 1) :]
     if too_many:
         return sorted(set(ways), key=lambda way: way.seconds)
     base, fewer, less = with_centers(partition.centers), partition.leaf_rows // LIGHTER, partition.overlap / LIGHTER
@@ -196,6 +205,10 @@ def ways_to_fit(partition: Partition, n_centers: int, problem: LeastSquares) -> 
         seconds = 1e-9 * LEAF_SECONDS * number * costs.leaf(size, K.features, narrow=narrow)
         ways.append(Way(leaves.centers, leaves, base + seconds))
     return sorted(set(ways), key=lambda way: way.seconds)
+
+
+def _least(n_centers: int) -> int:
+    return min(LEAST_CENTERS, n_centers)
 
 
 def _as_many_as(allowed: float, fewest: Way, most: Way, seconds_of: Callable[[int], float]) -> Way:
