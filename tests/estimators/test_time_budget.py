@@ -4,10 +4,12 @@ import time
 
 import numpy as np
 import pytest
+import torch
 
 import gyrfalcon as gf
 from gyrfalcon.estimators import deadline as module
 from gyrfalcon.estimators.deadline import Deadline, affordable
+from gyrfalcon.solvers import LeastSquares
 from gyrfalcon.solvers.choice import falkon_seconds
 from gyrfalcon.tuning.rows import Data
 
@@ -56,6 +58,22 @@ def test_centers_are_halved_until_the_fit_is_expected_to_end(monkeypatch, waves,
         assert found.n_centers == module.LEAST_CENTERS
     fewer = affordable(Deadline(20.0, 0.0), kernel, data, 3000, 1600, noise=1e-2, squared=False, memory_budget=10**9)
     assert fewer.n_centers <= found.n_centers
+
+
+def test_a_miniature_fit_keeps_to_the_threads_of_a_small_fit(monkeypatch, waves):
+    """Where it took all, it measured how long threads waited for a busy core, and 300,000 rows got 21 centers."""
+    X, y = waves
+    seen = []
+    monkeypatch.setattr(module, "solve", lambda problem, solver: seen.append(torch.get_num_threads()))
+    K = gf.KernelMatrix("gaussian", X[:200], X[:20])
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        module._seconds(LeastSquares(K, torch.from_numpy(y[:200, None]), 1e-3))
+        assert seen == [1, 1]
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize("estimator", [gf.KernelRegressor, gf.KernelClassifier])

@@ -14,6 +14,7 @@ from gyrfalcon.kernels import Kernel
 from gyrfalcon.matrix import KernelMatrix
 from gyrfalcon.solvers import LeastSquares, choose, solve
 from gyrfalcon.solvers.choice import expected
+from gyrfalcon.threads import one_thread_but_for_products
 from gyrfalcon.tuning.rows import Data
 
 TUNING_SHARE = 0.4  # of the time, that tuning may take
@@ -107,12 +108,14 @@ def affordable(
 
 
 def _seconds(problem: LeastSquares) -> float:
-    """Of the faster of two fits: the first may find the machine asleep."""
+    """Of the faster of two fits: the first may find the machine asleep. They keep to the threads of a small fit, as
+    others would tell how long threads wait for a busy core."""
     solver, times = choose(problem)[0], []
-    for _ in range(2):
-        began = time.monotonic()
-        solve(problem, solver)
-        times.append(time.monotonic() - began)
+    with one_thread_but_for_products():
+        for _ in range(2):
+            began = time.monotonic()
+            solve(problem, solver)
+            times.append(time.monotonic() - began)
     return min(times)
 
 
