@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, Self
 
 import numpy as np
@@ -34,7 +35,9 @@ from .monitor import shows_progress
 from .pipeline import Fitted, Validation
 from .posterior import Posterior
 from .streams import opened
+from .target_transform import TargetTransform
 from .targets import RegressionTargets
+from .transform_trial import check_positive, check_target_transform, named_transforms
 from .updates import check_updatable, is_updatable
 from .wrong_names import check_loss
 
@@ -88,6 +91,11 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
         Cut the rows into leaves that are solved exactly, on top of one Nyström model of all of them, instead of taking
         more centers. For the squared loss and rows that fit memory; see `Partition`. "auto" tries it on a sample of the
         rows where there are more than 5,000 and everything else is left open, and keeps it if it errs clearly less.
+    target_transform : "auto", None, "log" or "arsinh"
+        What to fit to instead of targets with a long tail; predictions, deviations and intervals are those of y itself.
+        "log" takes positive targets; "arsinh" takes any, is linear near one end of them and grows like a logarithm
+        towards the other. "auto" tries some of the latter where the skewness is one or more in absolute value, and
+        takes one if the squared error of y is clearly lower on rows that are left out. For the squared loss.
     updatable : bool
         Whether to keep the moments of the rows, two m × m matrices, so that `partial_fit` can add more rows. For the
         squared loss, which is then solved by factorization of the moments.
@@ -115,7 +123,9 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
     kernel_ : Kernel
     centers_ : array, tensor or sparse matrix of shape (m, d)
     coefficients_ : array of shape (m,) or (m, t)
+        In units of the targets or, if these are transformed, of what they are transformed to.
     intercept_ : float or array of shape (t,)
+        Likewise.
     penalty_ : float
     tuning_ : Trace, Grid or None
         What tuning did, step by step; None if there was none.
@@ -123,6 +133,9 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
         What the solver did: iterations, residuals, objective, times, plan.
     partition_ : LocalFunction or None
         The leaves, which predictions add to Σⱼ coefficientsⱼ k(·, centersⱼ) + intercept; None if there is one only.
+    target_transform_ : TargetTransform, list or None
+        What the function is fitted to: Σⱼ coefficientsⱼ k(·, centersⱼ) + intercept is `target_transform_.forward` of
+        the targets. None for the targets themselves; of several outputs a list, with None for those.
     moments_ : Moments
         With `updatable`, those of all rows so far.
     n_iter_ : int
@@ -163,6 +176,7 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
         warm_start: bool = False,
         tune: Any = "auto",
         partition: Any = "auto",
+        target_transform: Any = "auto",
         updatable: bool = False,
         uncertainty: Any = "auto",
         time_budget: float | None = None,
@@ -184,6 +198,7 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
         self.warm_start = warm_start
         self.tune = tune
         self.partition = partition
+        self.target_transform = target_transform
         self.updatable = updatable
         self.uncertainty = uncertainty
         self.time_budget = time_budget
@@ -258,15 +273,18 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
             before = self.coefficients_.reshape(len(self.coefficients_), -1).shape[1]
             if before != outputs:
                 raise ValueError(f"warm_start needs the {before} outputs of the last fit, but y has {outputs}")
-        scaled = RegressionTargets.of(targets, weights, loss, centered=self.fit_intercept)
+        known = self._targets.transforms if self.warm_start and hasattr(self, "coefficients_") else None
+        transforms = named_transforms(check_target_transform(self), targets, weights) if known is None else known
+        check_positive(transforms, targets, weights)
+        coded = RegressionTargets.of(targets, weights, loss, centered=self.fit_intercept, transforms=transforms)
         self._target_names = names_of(y, target)
         narrow = points.dtype in (np.float32, torch.float32) and getattr(y, "dtype", None) in _NARROW
         self._output_type = np.dtype(np.float32 if narrow else np.float64)
         also: dict[str, Any] = {"given": (X, y), "validation": validation, "callback": callback}
-        fitted = self._fit_outputs(points, targets, weights, scaled, beginning, **also)
+        fitted = self._fit_outputs(points, targets, weights, coded, beginning, **also)
         progress.stage("estimating uncertainty")
         self._keep_evidence(fitted)
-        self._widen(fitted, points, scaled.encode(targets), weights)
+        self._widen(fitted, points, self._targets.encode(targets), weights)
         return self
 
     @available_if(is_updatable)  # type: ignore[untyped-decorator]
@@ -309,7 +327,9 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
         targets, outputs = read_targets(y, rows=K.shape[0]), len(self.moments_.origin)
         if targets.ndim != self.coefficients_.ndim or targets.reshape(len(targets), -1).shape[1] != outputs:
             raise ValueError(f"y has shape {targets.shape}, but the model was fitted to {outputs} targets a row")
-        return self._add_rows(K, self._targets.encode(targets), read_weights(sample_weight, K))
+        weights = read_weights(sample_weight, K)
+        check_positive(self._targets.transforms, targets, weights)
+        return self._add_rows(K, self._targets.encode(targets), weights)
 
     def _kept_moments(self, moments: Moments) -> Moments:
         return moments
@@ -322,6 +342,15 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
         if self.uncertainty is not False:
             scales = self._scales(np.array(self.record_.objective), self.moments_.sums.weight)
             self._evidence = _evidence_of(self.moments_) | scales
+
+    @property
+    def target_transform_(self) -> Any:
+        """What the targets were transformed by before the fit."""
+        check_is_fitted(self, "coefficients_")
+        transforms = self._targets.transforms
+        if not any(transforms):
+            return None
+        return transforms[0] if self.coefficients_.ndim == 1 else list(transforms)
 
     def _loss(self) -> Loss:
         if isinstance(self.loss, Loss):
@@ -400,7 +429,9 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
         The deviation is that of the Gaussian process whose mean this is, its noise included; signal and noise have
         the scales of maximum likelihood on the training data. Where the penalty was left to tuning, deviations are then
         multiplied by a factor with which nine of ten rows that are left out fall into their 90 % intervals; the last
-        of `tuning_.stages` tells it.
+        of `tuning_.stages` tells it. Where the targets were transformed, the mean is that of the targets themselves,
+        with the residuals of rows that are left out, and the deviation is the one that a target has if what it is
+        transformed to is normal: it says less than `predict_interval`, which does not have to be symmetric.
 
         Parameters
         ----------
@@ -423,12 +454,16 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
                 raise ValueError("X requires gradients, which only the mean keeps: pass X.detach()")
             return self._differentiable(X)
         values = self._outputs(X)
-        flat = self.coefficients_.ndim == 1
-        names = self._names(values.shape[1])
-        mean = hand_back((values[:, 0] if flat else values).astype(self._output_type), X, names, self._output_container)
+        mean = self._handed_back(self._targets.means(values), X)
         if return_cov:
             return self._with_covariance(X, mean)
-        return (mean, self._deviations(X)) if return_std else mean
+        return (mean, self._deviations(X, values)) if return_std else mean
+
+    def _handed_back(self, values: Array, X: Any) -> Any:
+        """One column per output as the kind of X."""
+        names, flat = self._names(values.shape[1]), self.coefficients_.ndim == 1
+        values = (values[:, 0] if flat else values).astype(self._output_type)
+        return hand_back(values, X, names, self._output_container)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R², the share of the variance of y that is predicted.
@@ -445,15 +480,16 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
             return float(r2_score(y, self.predict(X).compute(), sample_weight=sample_weight))
         return float(super().score(X, y, sample_weight))
 
-    def _deviations(self, X: Any) -> Any:
+    def _deviations(self, X: Any, outputs: Array | None = None) -> Any:
         """Standard deviations of new observations, as the kind of X."""
-        deviations = self._own_deviations(X).astype(self._output_type)
-        names = self._names(deviations.shape[1])
-        flat = deviations[:, 0] if self.coefficients_.ndim == 1 else deviations
-        return hand_back(flat, X, names, self._output_container)
+        spreads = self._spreads(X)
+        if any(self._targets.transforms):
+            outputs = self._outputs(X) if outputs is None else outputs
+            spreads = self._targets.each(TargetTransform.deviation, outputs, spreads)
+        return self._handed_back(spreads, X)
 
-    def _own_deviations(self, X: Any) -> Array:
-        """Of a new observation, by output. The unit comes last: its square may overflow."""
+    def _spreads(self, X: Any) -> Array:
+        """The deviations of what new observations are transformed to. The unit comes last: its square may overflow."""
         unit = self._targets.unit
         if self.partition_ is not None:
             self._check_evidence("return_std")
@@ -477,8 +513,11 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
         centers = torch.as_tensor(as_kind(self.centers_, X.detach())).to(X.device, torch.float64)
         columns = torch.from_numpy(self.coefficients_.reshape(len(self.coefficients_), -1)).to(X.device)
         values: torch.Tensor = KernelMatrix(self.kernel_, X.double(), centers, cache=False) @ columns
-        values = (values + torch.as_tensor(np.atleast_1d(self.intercept_), device=X.device)).to(X.dtype)
-        return values[:, 0] if self.coefficients_.ndim == 1 else values
+        values = values + torch.as_tensor(np.atleast_1d(self.intercept_), device=X.device)
+        if any(self._targets.transforms):
+            means = zip(self._targets.transforms, values.T, strict=True)
+            values = torch.stack([own if each is None else each.mean(own) for each, own in means], 1)
+        return (values[:, 0] if self.coefficients_.ndim == 1 else values).to(X.dtype)
 
     def prediction_columns(
         self, X: Any, *, return_std: bool = False, interval: float | None = None
@@ -505,13 +544,15 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
         outputs = self._names(1 if self.coefficients_.ndim == 1 else self.coefficients_.shape[1])
         if not return_std and interval is None:
             return in_columns(self.predict(X), "prediction", outputs)
-        mean, std = self.predict(X, return_std=True)
-        found = in_columns(mean, "prediction", outputs)
+        values, spreads = self._outputs(X), self._spreads(X)
+        found = in_columns(self._handed_back(self._targets.means(values), X), "prediction", outputs)
         if return_std:
-            found |= in_columns(std, "standard_deviation", outputs)
+            deviations = self._targets.each(TargetTransform.deviation, values, spreads)
+            found |= in_columns(self._handed_back(deviations, X), "standard_deviation", outputs)
         if interval is not None:
-            half = normal_quantile(interval) * std
-            found |= in_columns(mean - half, "lower", outputs) | in_columns(mean + half, "upper", outputs)
+            z = normal_quantile(interval)
+            for name, end in (("lower", values - z * spreads), ("upper", values + z * spreads)):
+                found |= in_columns(self._handed_back(self._targets.each(TargetTransform.back, end), X), name, outputs)
         return found
 
     def _check_evidence(self, asked: str) -> None:
@@ -558,6 +599,8 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
     def _state(self) -> State:
         values, arrays = super()._state()
         values |= {"target_names": self._target_names, "output_type": self._output_type.name}
+        if any(self._targets.transforms):
+            values["target_transforms"] = [each and dataclasses.asdict(each) for each in self._targets.transforms]
         arrays = arrays | {"scale": self._targets.scale, "location": self._targets.location}
         shared = {"triangle", "moments"} if hasattr(self, "moments_") else set()
         return values, arrays | {f"evidence.{name}": self._evidence[name] for name in self._evidence.keys() - shared}
@@ -567,7 +610,10 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
         self._target_names = values["target_names"]
         self._output_type = np.dtype(values["output_type"])
         flat = self.coefficients_.ndim == 1
-        self._targets = RegressionTargets(Squared(), arrays["location"], arrays["scale"], flat)
+        transforms = tuple(each and TargetTransform(**each) for each in values.get("target_transforms", ()))
+        if transforms and len(transforms) != arrays["scale"].size:
+            raise ValueError("the transforms of the targets do not fit their number")
+        self._targets = RegressionTargets(Squared(), arrays["location"], arrays["scale"], flat, transforms)
         self._posterior = None
         self._evidence = {
             name.removeprefix("evidence."): array for name, array in arrays.items() if name.startswith("evidence.")
