@@ -275,7 +275,7 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
                 raise ValueError(f"warm_start needs the {before} outputs of the last fit, but y has {outputs}")
         known = self._targets.transforms if self.warm_start and hasattr(self, "coefficients_") else None
         transforms = named_transforms(check_target_transform(self), targets, weights) if known is None else known
-        check_positive(transforms, targets, weights)
+        check_positive(transforms, targets, weights)  # those of an earlier fit know other targets
         coded = RegressionTargets.of(targets, weights, loss, centered=self.fit_intercept, transforms=transforms)
         self._target_names = names_of(y, target)
         narrow = points.dtype in (np.float32, torch.float32) and getattr(y, "dtype", None) in _NARROW
@@ -359,7 +359,9 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
         return LOSSES[self.loss]
 
     def _read_y(self, y: Any, rows: int) -> Array:
-        return read_targets(y, rows=rows)
+        targets = read_targets(y, rows=rows)
+        check_positive(self._targets.transforms, targets, None)
+        return targets
 
     def _keep_evidence(self, fitted: Fitted) -> None:
         """What the posterior needs: the moments of the features, or the weights alone where the points are the centers,

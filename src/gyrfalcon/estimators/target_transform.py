@@ -12,12 +12,12 @@ import torch
 from gyrfalcon.arrays import Array
 
 MOST_SPREAD = 3.0  # of a logarithm: the deviation is then 90 times the mean, and beyond it soon overflows
-MOST_EXPONENT = 700.0  # e to this power is still finite
+MOST_EXPONENT = 300.0  # e to this power has a square that is finite
 
 
 @dataclass(frozen=True)
 class TargetTransform:
-    """z = arsinh((y - origin) / scale), or z = log y: what a model is fitted to instead of one of its targets y.
+    """z = arsinh((y - origin) / scale) or log(y / scale): what a model is fitted to instead of one of its targets y.
 
     arsinh is linear where y is within `scale` of `origin` and grows like a logarithm beyond. Both maps are undone by
     y = origin + scale·(a eᶻ - b e⁻ᶻ), with a = b = ½ for arsinh, and a = 1, b = 0 for the logarithm.
@@ -39,8 +39,8 @@ class TargetTransform:
     --------
     >>> import numpy as np
     >>> from gyrfalcon.estimators.target_transform import TargetTransform
-    >>> z = np.random.default_rng(0).normal(size=1000)
-    >>> logarithm = TargetTransform("log").reaching(z).with_residuals(z, np.ones(1000))
+    >>> z = np.random.default_rng(0).normal(size=10_000)
+    >>> logarithm = TargetTransform("log").reaching(z).with_residuals(z, np.ones(10_000))
     >>> bool(logarithm.back(0.0) == 1.0), bool(abs(logarithm.mean(0.0) - np.exp(0.5)) < 0.1)
     (True, True)
     """
@@ -61,18 +61,22 @@ class TargetTransform:
             raise ValueError(f"not a map of targets: {self!r}")
 
     def __str__(self) -> str:
-        return "log(y)" if self.name == "log" else f"arsinh((y - {self.origin:.4g}) / {self.scale:.4g})"
+        return (
+            f"log(y / {self.scale:.4g})"
+            if self.name == "log"
+            else f"arsinh((y - {self.origin:.4g}) / {self.scale:.4g})"
+        )
 
     def forward(self, y: Array) -> Array:
         """z of targets; of what has no logarithm, which only rows of no weight may be, that of the least number."""
         if self.name == "log":
-            return np.asarray(np.log(np.maximum(y, np.finfo(float).tiny)))
+            return np.asarray(np.log(np.maximum(y, np.finfo(float).tiny)) - math.log(self.scale))
         return np.asarray(np.arcsinh((y - self.origin) / self.scale))
 
     def back(self, z: Any) -> Any:
         """y of values of z; quantiles stay quantiles."""
         a, b = self.parts[self.name]
-        z = np.clip(z, -MOST_EXPONENT, MOST_EXPONENT)
+        z = _clipped(z, -MOST_EXPONENT, MOST_EXPONENT)
         return self.origin + self.scale * (a * np.exp(z) - b * np.exp(-z))
 
     def mean(self, z: Any) -> Any:
@@ -80,7 +84,8 @@ class TargetTransform:
         a, b = self.parts[self.name]
         exp, inside = torch.exp if isinstance(z, torch.Tensor) else np.exp, self._inside(z)
         rising, falling = a * self.growth * exp(inside), b * self.decay * exp(-inside)
-        return self.origin + self.scale * (rising - falling + (rising + falling) * (z - inside))
+        beyond = _clipped(z - inside, -math.inf if b else 0.0, math.inf)
+        return self.origin + self.scale * (rising - falling + (rising + falling) * beyond)
 
     def deviation(self, z: Array, spread: Array) -> Array:
         """The standard deviation of y where z is normal with that mean and spread."""
@@ -102,8 +107,8 @@ class TargetTransform:
 
     def _inside(self, z: Any) -> Any:
         """z, or the end of the training targets that is nearest; below them a logarithm needs no care."""
-        low = -math.inf if self.name == "log" else self.low
-        return z.clamp(low, self.high) if isinstance(z, torch.Tensor) else np.clip(z, low, self.high)
+        low = -MOST_EXPONENT if self.name == "log" else max(self.low, -MOST_EXPONENT)
+        return _clipped(z, low, min(self.high, MOST_EXPONENT))
 
     def reaching(self, z: Array) -> Self:
         """The same, knowing that there are targets with these values of z."""
@@ -116,3 +121,15 @@ class TargetTransform:
         """The same with the residuals of z of some rows that were left out."""
         growth, decay = (float(np.average(np.exp(values), weights=weights)) for values in (residuals, -residuals))
         return replace(self, growth=growth, decay=decay)
+
+
+def _clipped(z: Any, low: float, high: float) -> Any:
+    return z.clamp(low, high) if isinstance(z, torch.Tensor) else np.clip(z, low, high)
+
+
+def fitted_to(estimator: Any) -> str:
+    """What a regression is fitted to, in words: "y", or each output as it is transformed."""
+    found = getattr(estimator, "target_transform_", None)
+    if found is None:
+        return "y"
+    return ", ".join("y" if each is None else str(each) for each in (found if isinstance(found, list) else [found]))

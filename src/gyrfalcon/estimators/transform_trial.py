@@ -32,9 +32,12 @@ LIGHT_END = 0.01  # the share of targets that are below the origin of a map
 WIDTHS = (1.0, 0.3, 0.1)  # scales that are tried, as parts of the mean distance from the origin
 NAMED_WIDTH = 0.3
 FACTORS = (1.0, 0.1, 0.3, 3.0, 10.0)  # of the noise that suits the targets as they are
-GAIN = 0.01  # part of the squared error that a map has to take away; more than its standard error too
+GAIN, CERTAIN = 0.005, 0.5  # part of the squared error, and of the gain's standard error, that a map has to gain
 LARGEST, SMALLEST = 1e100, 1e-100  # of targets: third powers do not overflow
-WHY = f"the lowest error; a transform has to lower it by {GAIN:.0%}, and by more than the standard error of that"
+WHY = (
+    f"the lowest error, with the kernel that suits y as it is; a transform has to lower it by {GAIN:.1%} and by "
+    f"{CERTAIN:g} of the standard error of that"
+)
 LEARNING_RATE = 0.5  # a prediction's variance falls by this power of the number of rows
 
 Column = tuple[int, TargetTransform | None]
@@ -83,9 +86,10 @@ def named_transforms(name: str | None, y: Array, weights: Array | None) -> tuple
         return ()
     Y = y.reshape(len(y), -1)
     if name == "log":
-        named: tuple[TargetTransform, ...] = (TargetTransform("log"),) * Y.shape[1]
-        check_positive(named, y, weights)
-        return named
+        unscaled = TargetTransform("log")
+        check_positive((unscaled,) * Y.shape[1], y, weights)
+        middles = np.average(unscaled.forward(Y), axis=0, weights=weights)
+        return tuple(TargetTransform("log", scale=float(middle)) for middle in np.exp(middles))
     return tuple(_arsinh(column, weights, NAMED_WIDTH) for column in Y.T)
 
 
@@ -247,6 +251,6 @@ def _best(errors: Array, weights: Array) -> int:
     for place, gains in enumerate(errors[0] - errors):
         gain = float(np.average(gains, weights=weights))
         uncertainty = np.sqrt(weights @ (gains - gain) ** 2) / total
-        if first - gain < lowest and gain > uncertainty:
+        if first - gain < lowest and gain > CERTAIN * uncertainty:
             best, lowest = place, first - gain
     return best
