@@ -31,6 +31,7 @@ KEPT = 0.75
 COVERAGE = 0.9  # of intervals
 SPLITS = 2
 PRESENT = "as it is"
+UNTRANSFORMED = "no transforms of targets"
 QUICK = ("friedman", "steps of two classes")
 ALTERNATIVES: dict[str, Recipe] = {
     PRESENT: Recipe(),
@@ -48,6 +49,7 @@ ALTERNATIVES: dict[str, Recipe] = {
     "no sums of kernels": replace(Recipe(), sums=False),
     "one metric": replace(Recipe(), both_metrics=False),
     "not again on more rows": replace(Recipe(), rows_per_feature=0),
+    UNTRANSFORMED: Recipe(),
 }
 
 
@@ -131,7 +133,12 @@ def _contenders(classes: bool, alternatives: Sequence[str]) -> dict[str, Callabl
     ours = gf.KernelClassifier if classes else gf.KernelRegressor
     boosting = HistGradientBoostingClassifier if classes else HistGradientBoostingRegressor
     found: dict[str, Callable[[], Any]] = {
-        label: lambda settings=settings: ours(tune=gf.tuning.Tuning(recipe=settings), random_state=0, verbose=False)
+        label: lambda label=label, settings=settings: ours(
+            tune=gf.tuning.Tuning(recipe=settings),
+            random_state=0,
+            verbose=False,
+            **({"target_transform": None} if label == UNTRANSFORMED and not classes else {}),
+        )
         for label, settings in ALTERNATIVES.items()
         if label in alternatives
     }
