@@ -17,28 +17,16 @@ from gyrfalcon.matrix import KernelMatrix
 from .dask_predictions import by_partition
 from .data import hand_back, read_points
 from .target_transform import TargetTransform
-
-if TYPE_CHECKING:
-    from gyrfalcon.kernels import Kernel
-
-    from .posterior import Posterior
-    from .targets import RegressionTargets
+from .uncertainty import UncertaintyMixin
 
 
-class GaussianProcessMixin:
-    """For an estimator that keeps what its posterior needs, in `_evidence`, and makes it by `_ready_posterior`."""
+class GaussianProcessMixin(UncertaintyMixin):
+    """For an estimator with coefficients and targets."""
 
-    kernel_: Kernel
-    centers_: Any
-    penalty_: float
     coefficients_: Array
-    _evidence: dict[str, Array]
-    _targets: RegressionTargets
     if TYPE_CHECKING:  # methods of the estimator, which comes after the mixin in the order of bases
 
         def _outputs(self, X: Any) -> Array: ...
-
-        def _spreads(self, X: Any) -> Array: ...
 
         def _handed_back(self, values: Array, X: Any) -> Any: ...
 
@@ -152,16 +140,6 @@ class GaussianProcessMixin:
         every = slice(0, K.shape[0])
         covariance = posterior.covariance(K.wide_block(every), square.wide_block(every))
         return self._outputs(X), covariance
-
-    @property
-    def _widening(self) -> Array:
-        raise NotImplementedError
-
-    def _ready_posterior(self, asked: str) -> Posterior:
-        raise NotImplementedError
-
-    def _toward_centers(self, points: Any) -> KernelMatrix:
-        raise NotImplementedError
 
 
 def normal_quantile(coverage: float) -> float:

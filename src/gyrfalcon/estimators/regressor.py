@@ -12,15 +12,12 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from gyrfalcon import progress
-from gyrfalcon.arrays import AnyPoints, Array, as_kind, as_numpy
-from gyrfalcon.data import Points, Source
+from gyrfalcon.arrays import Array, as_kind
 from gyrfalcon.data.dask_source import is_dask
 from gyrfalcon.losses import Absolute, Loss, Robust, Squared
 from gyrfalcon.matrix import KernelMatrix
 from gyrfalcon.moments import Moments
 from gyrfalcon.persistence import State
-from gyrfalcon.solvers import LeastSquares
-from gyrfalcon.tuning import Trace
 
 from .base import KernelEstimator
 from .beginning import begin
@@ -29,22 +26,17 @@ from .dask_predictions import by_partition
 from .data import hand_back, names_of, read_points, read_targets, read_weights, wants_gradients
 from .gaussian_process import GaussianProcessMixin, in_columns, normal_quantile
 from .interrupts import keeps_the_old_model
-from .intervals import LEAST_WIDENED, WIDENED_ROWS, deviation_factors
-from .left_out import leave_out
 from .monitor import shows_progress
-from .pipeline import Fitted, Validation
-from .posterior import Posterior
+from .pipeline import Validation
 from .streams import opened
 from .target_transform import TargetTransform
 from .targets import RegressionTargets
 from .transform_trial import check_positive, check_target_transform, named_transforms
+from .uncertainty import evidence_of
 from .updates import check_updatable, is_updatable
 from .wrong_names import check_loss
 
 LOSSES: dict[str, Loss] = {loss.name: loss for loss in (Absolute(), Robust(), Squared())}
-
-
-POSTERIOR_CENTERS = 1000  # through which deviations are seen if a solver has not made the moments of all anyway
 
 
 class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, KernelEstimator):  # type: ignore[misc]
@@ -158,8 +150,6 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
     """
 
     _targets: RegressionTargets
-    _evidence: dict[str, Array]
-    _posterior: Posterior | None
 
     def __init__(
         self,
@@ -337,12 +327,6 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
     def _asked_moments(self) -> Moments:
         return self.moments_
 
-    def _moments_changed(self) -> None:
-        self._evidence, self._posterior = {}, None
-        if self.uncertainty is not False:
-            scales = self._scales(np.array(self.record_.objective), self.moments_.sums.weight)
-            self._evidence = _evidence_of(self.moments_) | scales
-
     @property
     def target_transform_(self) -> Any:
         """What the targets were transformed by before the fit."""
@@ -362,66 +346,6 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
         targets = read_targets(y, rows=rows)
         check_positive(self._targets.transforms, targets, None)
         return targets
-
-    def _keep_evidence(self, fitted: Fitted) -> None:
-        """What the posterior needs: the moments of the features, or the weights alone where the points are the centers,
-        and by output the noise, which is the objective at its minimum.
-        """
-        self._evidence, self._posterior = {}, None
-        problem, solution = fitted.problem, fitted.solution
-        if not isinstance(problem, LeastSquares) or self.uncertainty is False:
-            return
-        if fitted.local is not None:
-            self._evidence = {"noise": fitted.local.noise_variance / self._targets.unit**2}
-            return
-        if solution.record.solver == "exact":
-            ones = np.ones((problem.K.shape[0], 1))
-            self._evidence["weights"] = ones if problem.weights is None else as_numpy(problem.weights, np.float64)
-        elif self.uncertainty is True or solution.record.solver == "direct":
-            self._evidence = self._seen_through_centers(problem, solution.moments)
-        else:
-            return
-        self._evidence |= self._scales(np.array(solution.record.objective), fitted.total_weight)
-
-    def _widen(self, fitted: Fitted, points: AnyPoints, Y: Array, weights: Array | None) -> None:
-        """Make deviations true to rows that are left out, where the noise was left to tuning."""
-        trace, tuned = self.tuning_, self.tune == "auto" and self.penalty == "auto"
-        late = fitted.deadline is not None and fitted.deadline.last_call
-        at_hand = not (self.updatable or fitted.interrupted or late or isinstance(points, Source))
-        enough = points.shape[0] >= LEAST_WIDENED and self.penalty_ > 0
-        if not (self._evidence and tuned and at_hand and enough and isinstance(trace, Trace)):
-            return
-        noise, centers = self.penalty_ * fitted.total_weight, self.centers_ if self.partition_ is None else None
-        found = leave_out(
-            self.kernel_,
-            centers,
-            points,
-            Y.__getitem__,
-            weights,
-            noise=noise,
-            intercept=bool(self.fit_intercept),
-            count=WIDENED_ROWS,
-        )
-        if found is not None:
-            factors, stage = deviation_factors(found, self.penalty_)
-            self._evidence["widening"] = factors**2
-            trace.stages.append(stage)
-
-    def _scales(self, noise: Array, total_weight: float) -> dict[str, Array]:
-        """Variances of the noise and of the prior by output, of which the penalty is the ratio."""
-        return {"noise": noise, "prior": noise / max(self.penalty_ * total_weight, np.finfo(float).tiny)}
-
-    @staticmethod
-    def _seen_through_centers(problem: LeastSquares, known: Moments | None) -> dict[str, Array]:
-        """The moments that the solver left, or else those of a part of the centers, made in one pass."""
-        if known is not None:
-            return _evidence_of(known)
-        K, m = problem.K, problem.K.shape[1]
-        if m <= POSTERIOR_CENTERS:
-            return _evidence_of(Moments.of(K, problem.Y[:, :0], problem.weights))
-        places = np.unique(np.linspace(0, m - 1, POSTERIOR_CENTERS).round().astype(np.int64))
-        moments = Moments.of(K.with_centers(index=places), problem.Y[:, :0], problem.weights)
-        return _evidence_of(moments) | {"places": places}
 
     # Predicting.
 
@@ -490,22 +414,6 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
             spreads = self._targets.each(TargetTransform.deviation, outputs, spreads)
         return self._handed_back(spreads, X)
 
-    def _spreads(self, X: Any) -> Array:
-        """The deviations of what new observations are transformed to. The unit comes last: its square may overflow."""
-        unit = self._targets.unit
-        if self.partition_ is not None:
-            self._check_evidence("return_std")
-            points = read_points(self, X, reset=False)
-            variances = self.partition_.variance(points) + self._evidence["noise"] * unit**2
-            return np.asarray(np.sqrt(variances * self._widening))
-        own = self._variance(X)[:, None] * self._evidence["prior"]
-        return np.asarray(np.sqrt((own + self._evidence["noise"]) * self._widening) * unit)
-
-    @property
-    def _widening(self) -> Array:
-        """What variances are multiplied by, by output."""
-        return self._evidence.get("widening", np.ones(len(self._evidence["noise"])))
-
     def _differentiable(self, X: torch.Tensor) -> torch.Tensor:
         """The mean at the rows of a tensor that requires gradients, which it keeps."""
         check_is_fitted(self)
@@ -557,41 +465,6 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
                 found |= in_columns(self._handed_back(self._targets.each(TargetTransform.back, end), X), name, outputs)
         return found
 
-    def _check_evidence(self, asked: str) -> None:
-        if not self._evidence:
-            raise ValueError(f"{asked} needs a squared loss and uncertainty=True: fit again with that")
-        if self.penalty_ == 0:
-            raise ValueError(f"{asked} needs a positive penalty: it stands for the noise")
-
-    def _ready_posterior(self, asked: str) -> Posterior:
-        self._check_evidence(asked)
-        if self.partition_ is not None:
-            raise ValueError(f"{asked}: leaves of a partition have no common posterior: fit with partition=None")
-        if self._posterior is None:
-            self._posterior = Posterior(*self._moments(), self.penalty_)
-        return self._posterior
-
-    def _toward_centers(self, points: Any) -> KernelMatrix:
-        """k(x, c) for the centers that the posterior is seen through."""
-        K = self._function().at(points)
-        return K.with_centers(index=self._evidence["places"]) if "places" in self._evidence else K
-
-    def _variance(self, X: Any) -> Array:
-        """Of f, in units of the prior's variance."""
-        posterior = self._ready_posterior("return_std")
-        points = as_kind(read_points(self, X, reset=False), self.centers_)
-        K = self._toward_centers(points)
-        # In float64: small pivots of T would magnify the rounding of float32 entries.
-        return posterior.variance(K.wide_block, K.prior_diagonal())
-
-    def _moments(self) -> tuple[Array, Array]:
-        if "moments" not in self._evidence:
-            C = Points(self.centers_)
-            K = KernelMatrix(self.kernel_, C, C, memory_budget=self.memory_budget)
-            found = _evidence_of(Moments.of(K, np.zeros((K.shape[0], 0)), self._evidence["weights"]))
-            return found["triangle"], found["moments"]
-        return self._evidence["triangle"], self._evidence["moments"]
-
     def _names(self, outputs: int) -> list[str]:
         given = self._target_names
         return given if given and len(given) == outputs else [f"y{i}" if outputs > 1 else "y" for i in range(outputs)]
@@ -622,14 +495,7 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
         }
         self._unpack_moments(values, arrays, self._targets.scale.size)
         if self._evidence and hasattr(self, "moments_"):
-            self._evidence |= _evidence_of(self.moments_)
+            self._evidence |= evidence_of(self.moments_)
 
 
 _NARROW = (np.float32, np.float16, torch.float32, torch.float16, torch.bfloat16)
-
-
-def _evidence_of(moments: Moments) -> dict[str, Array]:
-    """T and ZᵀWZ/Σw, as model files keep them."""
-    T = moments.whitening.T
-    assert T is not None
-    return {"triangle": T, "moments": moments.second / moments.sums.weight}
