@@ -206,6 +206,8 @@ def test_each_output_has_a_transform_of_its_own(tmp_path):
     assert again.target_transform_ == model.target_transform_
     np.testing.assert_array_equal(again.predict(X), mean)
     np.testing.assert_array_equal(again.predict_interval(X), (low, high))
+    with pytest.raises(ValueError, match="requires gradients"):
+        model.predict_interval(torch.tensor(X, requires_grad=True))
     columns = again.prediction_columns(X, return_std=True, interval=0.95)
     np.testing.assert_array_equal(columns["prediction_y0"], mean[:, 0])
     np.testing.assert_array_equal(columns["standard_deviation_y0"], deviation[:, 0])
@@ -364,6 +366,20 @@ def test_a_killed_fit_goes_on_with_its_transform(tmp_path):
     assert resumed.target_transform_ == whole.target_transform_
     np.testing.assert_array_equal(resumed.coefficients_, whole.coefficients_)
     assert not list(tmp_path.iterdir())
+
+
+def test_an_interrupted_fit_predicts_what_it_had_on_the_scale_of_the_targets():
+    X, y, _ = multiplicative(400)
+    model = gf.KernelRegressor(gf.kernels.Gaussian(1.0), penalty=1e-3, n_centers=80, solver="falkon", random_state=0)
+
+    def interrupt(step):
+        if step.iteration == 3:
+            raise KeyboardInterrupt
+
+    with pytest.warns(UserWarning, match="interrupted"):
+        model.set_params(target_transform="log").fit(X, y, callback=interrupt)
+    assert model.target_transform_.growth > 1
+    assert np.corrcoef(model.predict(X), y)[0, 1] > 0.6
 
 
 @pytest.mark.parametrize(

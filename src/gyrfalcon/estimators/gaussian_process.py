@@ -15,7 +15,7 @@ from gyrfalcon.data.dask_source import is_dask
 from gyrfalcon.matrix import KernelMatrix
 
 from .dask_predictions import by_partition
-from .data import hand_back, read_points
+from .data import hand_back, read_points, refuse_gradients
 from .target_transform import TargetTransform
 from .uncertainty import UncertaintyMixin
 
@@ -56,6 +56,7 @@ class GaussianProcessMixin(UncertaintyMixin):
         if is_dask(X):
             low, high = (by_partition(self, X, "_interval_end", deviations=side) for side in (-z, z))
             return low, high
+        refuse_gradients(self, X)
         values, spreads = self._outputs(X), self._spreads(X)
         return self._ended(values - z * spreads, X), self._ended(values + z * spreads, X)
 

@@ -23,7 +23,7 @@ from .base import KernelEstimator
 from .beginning import begin
 from .callbacks import with_callbacks
 from .dask_predictions import by_partition
-from .data import hand_back, names_of, read_points, read_targets, read_weights, wants_gradients
+from .data import hand_back, names_of, read_points, read_targets, read_weights, refuse_gradients, wants_gradients
 from .gaussian_process import GaussianProcessMixin, in_columns, normal_quantile
 from .interrupts import keeps_the_old_model
 from .monitor import shows_progress
@@ -454,6 +454,8 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
         outputs = self._names(1 if self.coefficients_.ndim == 1 else self.coefficients_.shape[1])
         if not return_std and interval is None:
             return in_columns(self.predict(X), "prediction", outputs)
+        refuse_gradients(self, X)
+        X = X.compute() if is_dask(X) else X
         values, spreads = self._outputs(X), self._spreads(X)
         found = in_columns(self._handed_back(self._targets.means(values), X), "prediction", outputs)
         if return_std:
@@ -474,9 +476,11 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
     def _state(self) -> State:
         values, arrays = super()._state()
         values |= {"target_names": self._target_names, "output_type": self._output_type.name}
-        if any(self._targets.transforms):
+        numbers = {"scale": self._targets.scale, "location": self._targets.location}
+        if any(self._targets.transforms):  # other names of arrays: what does not know transforms must not read it
             values["target_transforms"] = [each and dataclasses.asdict(each) for each in self._targets.transforms]
-        arrays = arrays | {"scale": self._targets.scale, "location": self._targets.location}
+            numbers = {f"transformed_{name}": array for name, array in numbers.items()}
+        arrays = arrays | numbers
         shared = {"triangle", "moments"} if hasattr(self, "moments_") else set()
         return values, arrays | {f"evidence.{name}": self._evidence[name] for name in self._evidence.keys() - shared}
 
@@ -485,10 +489,12 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
         self._target_names = values["target_names"]
         self._output_type = np.dtype(values["output_type"])
         flat = self.coefficients_.ndim == 1
-        transforms = tuple(each and TargetTransform(**each) for each in values.get("target_transforms", ()))
-        if transforms and len(transforms) != arrays["scale"].size:
+        described = values.get("target_transforms", ())
+        transforms = tuple(None if each is None else TargetTransform(**each) for each in described)
+        location, scale = (arrays["transformed_" * bool(transforms) + name] for name in ("location", "scale"))
+        if transforms and len(transforms) != scale.size:
             raise ValueError("the transforms of the targets do not fit their number")
-        self._targets = RegressionTargets(Squared(), arrays["location"], arrays["scale"], flat, transforms)
+        self._targets = RegressionTargets(Squared(), location, scale, flat, transforms)
         self._posterior = None
         self._evidence = {
             name.removeprefix("evidence."): array for name, array in arrays.items() if name.startswith("evidence.")

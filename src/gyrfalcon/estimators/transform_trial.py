@@ -219,7 +219,7 @@ def _errors(
     """
     Z = np.stack([raw[:, place] if one is None else one.forward(raw[:, place]) for place, one in columns], 1)
     coded = RegressionTargets.of(Z, data.weights, Squared(), centered=intercept)
-    errors, weights = np.empty((0, 0)), np.empty(0)
+    best: Array | None = None
     for noise in noises:
         found = leave_out(
             *(kernel, None, data.points),
@@ -239,9 +239,11 @@ def _errors(
             z, true = outputs[:, j], truth[:, j]
             means[:, j] = z if one is None else one.reaching(true).with_residuals(true - z, weights).mean(z)
         squares = ((y - means) ** 2 / np.average((y - np.average(y, 0, weights)) ** 2, 0, weights)).T
-        lower = np.average(squares, 1, weights) < np.average(errors, 1, weights) if len(errors) else True
-        errors = np.where(np.reshape(lower, (-1, 1)), squares, errors) if len(errors) else squares
-    return errors, weights
+        if best is not None:
+            lower = np.average(squares, 1, weights) < np.average(best, 1, weights)
+            squares = np.where(lower[:, None], squares, best)
+        best = squares
+    return None if best is None else (best, weights)
 
 
 def _best(errors: Array, weights: Array) -> int:
