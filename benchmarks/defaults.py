@@ -95,7 +95,8 @@ def run(quick: bool, only: Sequence[str] = (), splits: int = SPLITS) -> None:
         contenders, kinds[name] = _contenders(split.classes, chosen), split.classes
         scores[name] = {label: _score(make(), split) for label, make in contenders.items()}
         mine, rivals = scores[name][PRESENT], _rivals(scores[name])
-        print(f"{name:>28}: {mine.error:.4f} in {mine.seconds:.2f} s, rivals {rivals:.4f}", flush=True)
+        others = "".join(f", {label} {scores[name][label].error:.4f}" for label in chosen if only and label != PRESENT)
+        print(f"{name:>28}: {mine.error:.4f} in {mine.seconds:.2f} s, rivals {rivals:.4f}{others}", flush=True)
     if every and splits == SPLITS:
         saved = {each: {label: asdict(one) for label, one in found.items()} for each, found in scores.items()}
         report.write_json(report.FOLDER / "defaults.json", {"machine": described, "scores": saved})
