@@ -65,6 +65,43 @@ def _raw_tails(random: np.random.Generator, rows: int = SYNTHETIC_ROWS) -> tuple
     return X, (np.sqrt(X[:, 0]) * X[:, 1] + X[:, 2]) * (1 + 0.05 * random.normal(size=rows))
 
 
+def _prices(random: np.random.Generator, rows: int = SYNTHETIC_ROWS) -> tuple[Array, Array]:
+    """A product of what features are worth, with errors that are a part of it."""
+    area, codes = np.exp(4.5 + 0.4 * random.normal(size=rows)), random.integers(8, size=rows)
+    others = random.random((rows, 6))
+    worth = (
+        np.exp(0.4 * random.normal(size=8))[codes] * (1 + others[:, 0] * others[:, 1]) * np.exp(-(others[:, 2] ** 2))
+    )
+    y = 1000 * area * worth * (1 + 0.5 * (others[:, 3] > 0.7)) * np.exp(0.3 * random.normal(size=rows))
+    return np.concatenate([area[:, None], np.eye(8)[codes], others], 1), y
+
+
+def _durations(random: np.random.Generator, rows: int = SYNTHETIC_ROWS) -> tuple[Array, Array]:
+    """Times until something happens, at a rate that features multiply."""
+    X = random.normal(size=(rows, 10))
+    return X, np.exp(np.sin(2 * X[:, 0]) + 0.5 * X[:, 1] * X[:, 2] + 0.5 * X[:, 3]) * random.weibull(1.5, size=rows)
+
+
+def _events(random: np.random.Generator, rows: int = SYNTHETIC_ROWS) -> tuple[Array, Array]:
+    """How often something happens, with a rate that varies beyond what features tell."""
+    X = random.normal(size=(rows, 8))
+    rate = np.exp(1 + 0.8 * np.sin(2 * X[:, 0]) + 0.6 * np.abs(X[:, 1]) - 0.4 * X[:, 2] * (X[:, 3] > 0))
+    return X, random.poisson(rate * random.gamma(4, 1 / 4, size=rows)).astype(float)
+
+
+def _claims(random: np.random.Generator, rows: int = SYNTHETIC_ROWS) -> tuple[Array, Array]:
+    """Amounts that are zero in most rows and have a long tail in the others."""
+    X = random.normal(size=(rows, 8))
+    present = random.random(rows) < 1 / (1 + np.exp(1 - X[:, 0] - np.abs(X[:, 1])))
+    return X, present * np.exp(0.5 * X[:, 2] + 0.5 * np.sin(2 * X[:, 3]) + 0.7 * random.normal(size=rows))
+
+
+def _outliers(random: np.random.Generator, rows: int = SYNTHETIC_ROWS) -> tuple[Array, Array]:
+    """A function with noise that is added, and now and then very large."""
+    X, signal = _smooth(random, rows)
+    return X, signal + 0.5 * random.standard_t(2.2, size=rows)
+
+
 def _halved(make: Callable[..., tuple[Array, Array]]) -> Callable[..., tuple[Array, Array]]:
     def classes(random: np.random.Generator, rows: int = SYNTHETIC_ROWS) -> tuple[Array, Array]:
         X, y = make(random, rows)
@@ -160,6 +197,11 @@ SYNTHETIC: dict[str, Callable[..., tuple[Array, Array]]] = {
     "features that are rarely huge": _rarely_huge,
     "counts": _counts,
     "signal in the tails": _raw_tails,
+    "prices": _prices,
+    "durations": _durations,
+    "numbers of events": _events,
+    "claims, most of them zero": _claims,
+    "outliers": _outliers,
     "rarely huge, two classes": _halved(_rarely_huge),
     "few of many, two classes": _halved(_few_of_many),
     "steps of two classes": _halved(_steps),

@@ -18,7 +18,8 @@ Array = np.ndarray[Any, Any]
 State = tuple[dict[str, Any], dict[str, Array]]
 
 VERSION = 1
-STAGES = ("start", "evaluations", "tuning", "centers", "solver")  # in the order of a fit
+# In the order of a fit. The second tuning is that of targets that are mapped.
+STAGES = ("start", "evaluations", "tuning", "second-evaluations", "second-tuning", "centers", "solver")
 PREFIX, SUFFIX = "gyrfalcon-", ".safetensors"
 EVERY_SECONDS = 5.0
 PAUSE = 20  # times what writing took: a checkpoint costs at most a twentieth of the fit, however large it is

@@ -46,6 +46,22 @@ def test_fit_predict_evaluate_info(folder, gyrfalcon, tmp_path):
     assert known["model"]["features"] == len(known["length_scales"])
 
 
+def test_a_target_with_a_long_tail_is_transformed(gyrfalcon, tmp_path):
+    random = np.random.default_rng(0)
+    table = pd.DataFrame(random.uniform(-1, 1, size=(800, 3)), columns=["a", "b", "c"])
+    table["income"] = np.exp(np.sin(3 * table["a"]) + table["b"] + 0.4 * random.normal(size=800))
+    table.to_csv(tmp_path / "incomes.csv", index=False)
+    fitted = gyrfalcon(f"fit {tmp_path}/incomes.csv --target income --json --out", tmp_path / "model.safetensors")
+    assert fitted.code == 0, fitted.err
+    assert fitted.result["model"]["fitted_to"].startswith("arsinh((y - ")
+    line = f"predict {tmp_path}/model.safetensors {tmp_path}/incomes.csv --interval 0.9 --out"
+    assert gyrfalcon(line, tmp_path / "p.csv").code == 0
+    predicted = pd.read_csv(tmp_path / "p.csv")
+    inside = (predicted["lower"] <= table["income"]) & (table["income"] <= predicted["upper"])
+    assert 0.86 < inside.mean() < 0.95
+    assert (predicted["upper"] - predicted["prediction"] > predicted["prediction"] - predicted["lower"]).mean() > 0.95
+
+
 def test_classification_has_probabilities(folder, gyrfalcon, tmp_path):
     fitted = json.loads((folder / "kind.json").read_text())
     assert fitted["task"] == "classification"

@@ -8,7 +8,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 import gyrfalcon as gf
-from gyrfalcon.estimators import regressor
+from gyrfalcon.estimators import uncertainty
 
 N, PENALTY, LENGTH = 120, 1e-3, 0.9
 random = np.random.default_rng(0)
@@ -103,7 +103,7 @@ def test_samples_have_the_posterior_s_moments():
 
 
 def test_many_centers_are_seen_through_some_of_them(monkeypatch, tmp_path):
-    monkeypatch.setattr(regressor, "POSTERIOR_CENTERS", 20)
+    monkeypatch.setattr(uncertainty, "POSTERIOR_CENTERS", 20)
     model = fitted(solver="falkon", n_centers=60, uncertainty=True)
     assert model._evidence["moments"].shape == (20, 20)
     places = model._evidence["places"]

@@ -155,6 +155,26 @@ def test_intervals_hold_the_truth_as_often_as_they_say(n):
     assert inside >= (34 if n < 1000 else 2)
 
 
+def test_bands_of_transformed_targets_are_their_intervals(tmp_path):
+    random = np.random.default_rng(0)
+    X = random.uniform(-1, 1, size=(1000, 2))
+    y = np.exp(np.sin(3 * X[:, 0]) + 0.8 * random.normal(size=1000))
+    model = gf.KernelRegressor(target_transform="log", random_state=0).fit(X[:500], y[:500])
+    evidence = gather(model, X[500:], y[500:])
+    low, high = (end[:, 0] for end in evidence.band)
+    np.testing.assert_array_equal((low, high), model.predict_interval(X[500:]))
+    inside = (low <= y[500:]) & (y[500:] <= high)
+    np.testing.assert_array_equal(evidence.distance[:, 0] <= 1.96, inside)
+    assert (low > 0).all()
+    assert 0.91 < inside.mean() < 0.98
+    assert 0.42 < (evidence.distance < 0.6745).mean() < 0.58
+    path = model.report(X[500:], y[500:], tmp_path / "page.html", X_train=X[:500], y_train=y[:500])
+    assert "log(y / " in path.read_text()
+    automatic = gf.KernelRegressor(random_state=0).fit(X[:500], y[:500])
+    assert automatic.tuning_.stages[0].name == "transform of y"
+    assert "transform of y" in automatic.report(X[500:], y[500:], tmp_path / "page.html").read_text()
+
+
 def test_kinds_of_rows(tmp_path):
     X, y = regression()
     frame = pd.DataFrame(X, columns=["a", "b", "c"])

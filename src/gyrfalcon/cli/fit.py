@@ -150,6 +150,7 @@ def show(console: Console, facts: dict[str, Any]) -> None:
     fitted = {
         "rows": f"{facts['train_rows']:,} to fit, {facts['test_rows']:,} to test",
         "features": model["features"],
+        **({"fitted to": model["fitted_to"]} if "fitted_to" in model else {}),
         "kernel": f"{model['kernel']}, penalty {model['penalty']:.2g}",
         "centers": model["centers"],
         "solver": f"{model['solver']}: {model['message']}",

@@ -9,6 +9,7 @@ import numpy as np
 import gyrfalcon as gf
 from gyrfalcon.arrays import Array
 from gyrfalcon.estimators.base import KernelEstimator
+from gyrfalcon.estimators.target_transform import fitted_to
 from gyrfalcon.kernels import Kernel, Mapped
 from gyrfalcon.tuning.parameters import as_array
 
@@ -28,6 +29,8 @@ def summary(estimator: KernelEstimator) -> dict[str, Any]:
         "iterations": record.iterations,
         "message": record.message,
     }
+    if (words := fitted_to(estimator)) != "y":
+        facts["fitted_to"] = words
     if estimator.partition_ is not None:
         facts["leaves"] = estimator.partition_.n_leaves
     if hasattr(estimator, "classes_"):

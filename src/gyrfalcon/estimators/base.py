@@ -47,6 +47,7 @@ from .partitioned import check_partition
 from .pipeline import Chosen, Fitted, Known, Settings, Validation, devices_of, fit_function, seeded
 from .streams import is_stream, source_of
 from .targets import ClassTargets, Coefficients, LabelTargets, RegressionTargets
+from .transform_trial import check_target_transform
 from .updates import UpdateMixin, check_updatable
 from .wrong_names import explains_wrong_names, remedy
 
@@ -77,6 +78,7 @@ class KernelEstimator(UpdateMixin, Savable, CallbackSupportMixin, BaseEstimator)
     warm_start: bool
     tune: Any
     partition: Any = "auto"
+    target_transform: Any = None
     updatable: bool = False
     time_budget: Any = None
     checkpoint: Any
@@ -243,6 +245,7 @@ class KernelEstimator(UpdateMixin, Savable, CallbackSupportMixin, BaseEstimator)
             devices=devices_of(self.device, points),
             partition=partition,
             partition_on_trial=on_trial,
+            target_transform=check_target_transform(self),
         )
 
     def _check_parameters(self) -> None:
@@ -333,16 +336,16 @@ class KernelEstimator(UpdateMixin, Savable, CallbackSupportMixin, BaseEstimator)
     ) -> Fitted:
         """Fit, and set the fitted attributes that do not depend on the task."""
         known = self._known()
-        self._targets = targets
 
-        def attributes(solution: Coefficients) -> dict[str, Any]:
-            return dict(zip(("coefficients_", "intercept_"), targets.decode(solution), strict=True))
+        def attributes(solution: Coefficients, chosen: Any) -> dict[str, Any]:
+            names = ("coefficients_", "intercept_", "_targets")
+            return dict(zip(names, (*chosen.decode(solution), chosen), strict=True))
 
         def notify(solver: Solver[Any], chosen: Chosen) -> Any:
             after_iteration = tell_callbacks(self, *given, int(getattr(solver, "max_iterations", 1)))
             known_now = {"kernel_": chosen.kernel, "centers_": chosen.centers, "penalty_": chosen.penalty}
             known_now |= {"record_": Record(solver.name), "_predictor": None, "partition_": None}
-            return lambda solution: after_iteration(lambda: known_now | attributes(solution()))
+            return lambda solution: after_iteration(lambda: known_now | attributes(solution(), chosen.targets))
 
         settings = self._settings(points, beginning.solver_seed)
         if known is not None and settings.partition_on_trial:  # what an earlier fit has decided
@@ -365,7 +368,7 @@ class KernelEstimator(UpdateMixin, Savable, CallbackSupportMixin, BaseEstimator)
         self.partition_ = fitted.local
         if known is None:
             self.tuning_ = fitted.tuning
-        self.__dict__.update(attributes((fitted.solution.coefficients, fitted.solution.intercept)))
+        self.__dict__.update(attributes((fitted.solution.coefficients, fitted.solution.intercept), fitted.targets))
         self.record_, self._predictor = fitted.record, None
         self._predictor = self._function()
         self.n_iter_ = max(1, self.record_.iterations)

@@ -31,7 +31,7 @@ from gyrfalcon.tuning.settings import Tuning
 from gyrfalcon.tuning.settings import read as tuning_settings
 
 from .beginning import Beginning
-from .deadline import affordable
+from .deadline import TUNING_SHARE, affordable
 from .length_scale import resolve_kernels
 from .loss_noise import noise_of_loss
 from .trial import Trial, try_partition
@@ -71,6 +71,7 @@ class Choices:
         self.random, self.budget, self.checkpoint = beginning.random(), beginning.budget, beginning.checkpoint
         self.deadline = beginning.deadline
         self.cuts: list[str] = []  # what there was no time for
+        self._round = ""  # how the stages begin, in the checkpoint, of the tuning that comes next
         self._rows = data.points.shape[0]
         self.total = float(self._rows if data.weights is None else data.weights.sum())
         self.data = self._sampled(data, also)
@@ -89,6 +90,16 @@ class Choices:
         weights = None if data.weights is None else data.weights[rows]
         source.keep(rows if also is None else np.union1d(rows, also))
         return Data(source.take(rows), data.Y[rows], weights)
+
+    @property
+    def time_to_begin_again(self) -> bool:
+        """Whether tuning took so little of its time that it could be done twice."""
+        return self.deadline is None or self.deadline.tuning_seconds >= TUNING_SHARE / 2 * self.deadline.seconds
+
+    def begin_again(self, Y: Array) -> Learned:
+        """The kernel and the noise for other targets of the same rows."""
+        self.data, self._round = dataclasses.replace(self.data, Y=Y), "second-"
+        return self.kernel_and_noise()
 
     def kernel_and_noise(self) -> Learned:
         """The kernel and the noise to fit with: tuned if they are to be, or what the parameters say."""
@@ -134,11 +145,12 @@ class Choices:
     ) -> Learned | None:
         checkpoint, journal = self.checkpoint, None
         if checkpoint is not None:
-            kept = checkpoint.load("tuning")
+            kept = checkpoint.load(f"{self._round}tuning")
             if kept is not None:
                 self.random.bit_generator.state = kept[0].pop("random")
                 return unpack(*kept)
-            journal = Journal(checkpoint.load("evaluations"), partial(checkpoint.keep, "evaluations"))
+            evaluations = f"{self._round}evaluations"
+            journal = Journal(checkpoint.load(evaluations), partial(checkpoint.keep, evaluations))
             if isinstance(settings, Tuning) and settings.seconds is not None:
                 settings = dataclasses.replace(settings, seconds=max(1e-3, settings.seconds - journal.seconds))
         if self.deadline is not None and isinstance(settings, Tuning):
@@ -159,8 +171,8 @@ class Choices:
         packed = None if checkpoint is None or learned is None else pack(learned)
         if checkpoint is not None and packed is not None:
             facts, arrays = packed
-            if checkpoint.save("tuning", facts | {"random": self.random.bit_generator.state}, arrays):
-                checkpoint.remove("evaluations")
+            if checkpoint.save(f"{self._round}tuning", facts | {"random": self.random.bit_generator.state}, arrays):
+                checkpoint.remove(f"{self._round}evaluations")
         return learned
 
     def _count(self) -> int:

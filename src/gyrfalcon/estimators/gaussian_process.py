@@ -11,36 +11,31 @@ from sklearn.utils import check_random_state
 
 from gyrfalcon.arrays import Array, as_kind
 from gyrfalcon.data import Points
+from gyrfalcon.data.dask_source import is_dask
 from gyrfalcon.matrix import KernelMatrix
 
-from .data import hand_back, read_points
-
-if TYPE_CHECKING:
-    from gyrfalcon.kernels import Kernel
-
-    from .posterior import Posterior
-    from .targets import RegressionTargets
+from .dask_predictions import by_partition
+from .data import hand_back, read_points, refuse_gradients
+from .target_transform import TargetTransform
+from .uncertainty import UncertaintyMixin
 
 
-class GaussianProcessMixin:
-    """For an estimator that keeps what its posterior needs, in `_evidence`, and makes it by `_ready_posterior`."""
+class GaussianProcessMixin(UncertaintyMixin):
+    """For an estimator with coefficients and targets."""
 
-    kernel_: Kernel
-    centers_: Any
-    penalty_: float
     coefficients_: Array
-    _evidence: dict[str, Array]
-    _targets: RegressionTargets
     if TYPE_CHECKING:  # methods of the estimator, which comes after the mixin in the order of bases
 
-        def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any: ...
-
         def _outputs(self, X: Any) -> Array: ...
+
+        def _handed_back(self, values: Array, X: Any) -> Any: ...
 
     def predict_interval(self, X: Any, coverage: float = 0.95) -> tuple[Any, Any]:
         """The lower and the upper ends of intervals that hold a new observation with some probability.
 
-        They are mean ∓ z·std, with the normal quantile z and the deviation of `predict(return_std=True)`.
+        They are mean ∓ z·std, with the normal quantile z and the deviation of `predict(return_std=True)`. Where the
+        targets were transformed, they are such ends of what the targets were transformed to, transformed back: as many
+        observations are between them, and they do not lie symmetrically around the mean.
 
         Parameters
         ----------
@@ -58,13 +53,24 @@ class GaussianProcessMixin:
         True
         """
         z = normal_quantile(coverage)
-        mean, std = self.predict(X, return_std=True)
-        return mean - z * std, mean + z * std
+        if is_dask(X):
+            low, high = (by_partition(self, X, "_interval_end", deviations=side) for side in (-z, z))
+            return low, high
+        refuse_gradients(self, X)
+        values, spreads = self._outputs(X), self._spreads(X)
+        return self._ended(values - z * spreads, X), self._ended(values + z * spreads, X)
+
+    def _interval_end(self, X: Any, deviations: float) -> Any:
+        return self._ended(self._outputs(X) + deviations * self._spreads(X), X)
+
+    def _ended(self, ends: Array, X: Any) -> Any:
+        return self._handed_back(self._targets.each(TargetTransform.back, ends), X)
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Array:
         """Functions drawn from the posterior, at the rows of X, without noise; of shape (n, n_samples).
 
-        With several outputs the shape is (n, t, n_samples). The n × n covariance is made for it.
+        With several outputs the shape is (n, t, n_samples). The n × n covariance is made for it. Where the targets were
+        transformed, functions are transformed back as they are drawn: they are medians of observations, not means.
 
         Parameters
         ----------
@@ -87,6 +93,8 @@ class GaussianProcessMixin:
         spread = np.sqrt(self._evidence["prior"] * self._widening) * self._targets.unit
         draws = root @ random.standard_normal((len(mean), len(spread) * n_samples))
         out = mean[:, :, None] + draws.reshape(len(mean), len(spread), n_samples) * spread[:, None]
+        if any(self._targets.transforms):
+            out = np.stack([self._targets.each(TargetTransform.back, one) for one in np.moveaxis(out, 2, 0)], 2)
         return np.asarray(out[:, 0] if self.coefficients_.ndim == 1 else out)
 
     def log_marginal_likelihood(self) -> float:
@@ -94,7 +102,8 @@ class GaussianProcessMixin:
 
         For n rows of unit weight, y - b ~ N(0, s²(K̃ + n·penalty·I)) with the Nyström approximation K̃ of the kernel
         matrix, which is the matrix itself if every row is a center. s² is that of maximum likelihood, and the result is
-        -n/2·(1 + log 2πs²) - ½ log det(K̃ + n·penalty·I), the sum over the outputs.
+        -n/2·(1 + log 2πs²) - ½ log det(K̃ + n·penalty·I), the sum over the outputs. Of targets that were transformed it
+        is that of what they were transformed to, which says nothing about the transform.
 
         Examples
         --------
@@ -113,13 +122,14 @@ class GaussianProcessMixin:
 
     def _with_covariance(self, X: Any, mean: Any) -> tuple[Any, Array]:
         """What `predict` returns with `return_cov`: the covariance of new observations, noise included."""
-        covariance = self._joint(X)[1]
-        scales = self._targets.unit**2 * self._widening
-        noise = np.eye(len(covariance))
-        each = [
-            (covariance * prior + noise * level) * scale
-            for prior, level, scale in zip(self._evidence["prior"], self._evidence["noise"], scales, strict=True)
-        ]
+        outputs, covariance = self._joint(X)
+        scales, noise = self._targets.unit**2 * self._widening, np.eye(len(covariance))
+        transforms = self._targets.transforms or (None,) * len(scales)
+        each = []
+        for place, (transform, scale) in enumerate(zip(transforms, scales, strict=True)):
+            prior, level = self._evidence["prior"][place], self._evidence["noise"][place]
+            own = (covariance * prior + noise * level) * scale
+            each.append(own if transform is None else transform.covariance(outputs[:, place], own))
         return mean, each[0] if self.coefficients_.ndim == 1 else np.stack(each, 2)
 
     def _joint(self, X: Any) -> tuple[Array, Array]:
@@ -131,16 +141,6 @@ class GaussianProcessMixin:
         every = slice(0, K.shape[0])
         covariance = posterior.covariance(K.wide_block(every), square.wide_block(every))
         return self._outputs(X), covariance
-
-    @property
-    def _widening(self) -> Array:
-        raise NotImplementedError
-
-    def _ready_posterior(self, asked: str) -> Posterior:
-        raise NotImplementedError
-
-    def _toward_centers(self, points: Any) -> KernelMatrix:
-        raise NotImplementedError
 
 
 def normal_quantile(coverage: float) -> float:

@@ -35,6 +35,7 @@ from gyrfalcon.solvers import (
 from gyrfalcon.solvers.rounding import shows_in
 from gyrfalcon.threads import one_thread_but_for_products
 from gyrfalcon.tuning import Grid, Trace
+from gyrfalcon.tuning.automatic import Learned
 from gyrfalcon.tuning.rows import Data
 
 from .beginning import Beginning
@@ -44,7 +45,8 @@ from .interrupts import what_was_reached
 from .monitor import Monitor
 from .partitioned import fit_leaves, rows_in_memory
 from .resuming import resume_solve
-from .targets import Coefficients, Targets
+from .targets import Coefficients, RegressionTargets, Targets
+from .transform_trial import try_transforms, with_residuals
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,8 @@ class Settings:
     """What an estimator's parameters say about its fit, checked.
 
     `solver` is a Solver, or None for the one that is expected to be fastest; `penalty` and `n_centers` are numbers or
-    "auto"; `devices` share the rows, if they are not None. A partition that is on trial is kept if it errs less.
+    "auto"; `devices` share the rows, if they are not None. A partition that is on trial is kept if it errs less, and
+    so is a transform of the targets that is "auto".
     """
 
     kernel: Any
@@ -67,6 +70,7 @@ class Settings:
     devices: list[Any] | None
     partition: Partition | None = None
     partition_on_trial: bool = False
+    target_transform: str | None = None
 
 
 @dataclass(frozen=True)
@@ -98,6 +102,7 @@ class Known:
 class Fitted:
     """What came of a fit; `problem` and `solution` are in the units of the solver."""
 
+    targets: Any
     kernel: Kernel
     centers: AnyPoints
     penalty: float
@@ -116,6 +121,7 @@ class Chosen:
     """What a fit has chosen before it solves; `group` says which center each row is, where all are centers."""
 
     settings: Settings
+    targets: Any
     kernel: Kernel
     centers: AnyPoints
     penalty: float
@@ -151,7 +157,7 @@ def fit_function(
     ----------
     settings : Settings
     points : array, tensor, CSR or Source of shape (n, d)
-    y : array of n targets, as `targets` encodes them
+    y : array of n targets
     weights : array of shape (n,), optional
     targets : Targets
     beginning : Beginning
@@ -170,10 +176,12 @@ def fit_function(
         points = rows_in_memory(points, beginning.budget)
     total = float(points.shape[0] if weights is None else weights.sum())
     if known is not None:
-        chosen = _keep(settings, known, points, weights)
+        chosen = _keep(settings, known, points, weights, targets)
     else:
         also = None if validation is None else validation.rows
-        chosen = _choose(settings, Data(points, Y, weights), targets, total, beginning, also)
+        chosen = _choose(settings, Data(points, Y, weights), y, targets, total, beginning, also)
+    if chosen.targets is not targets:
+        targets, Y = chosen.targets, chosen.targets.encode(y)
     settings, kernel, C, penalty = chosen.settings, chosen.kernel, chosen.centers, chosen.penalty
     partition = settings.partition
     problem = _pose(settings, kernel, points, C, Y, weights, chosen.group, penalty, targets, beginning.budget)
@@ -224,23 +232,42 @@ def fit_function(
         validation_errors=monitor.errors or solution.record.validation_errors,
     )
     return Fitted(
-        kernel, C, penalty, chosen.tuning, problem, solution, record, total, interrupted, local, beginning.deadline
+        targets,
+        kernel,
+        C,
+        penalty,
+        chosen.tuning,
+        problem,
+        solution,
+        record,
+        total,
+        interrupted,
+        local,
+        beginning.deadline,
     )
 
 
-def _keep(settings: Settings, known: Known, points: AnyPoints, weights: Array | None) -> Chosen:
+def _keep(settings: Settings, known: Known, points: AnyPoints, weights: Array | None, targets: Targets) -> Chosen:
     """The kernel and the centers of an earlier fit, and its penalty unless the settings say another."""
     C = as_kind(known.centers, points)
     penalty = known.penalty if isinstance(settings.penalty, str) else settings.penalty
-    return Chosen(settings, known.kernel, C, penalty, _same_rows(points, weights, C))
+    return Chosen(settings, targets, known.kernel, C, penalty, _same_rows(points, weights, C))
 
 
 def _choose(
-    settings: Settings, data: Data, targets: Targets, total: float, beginning: Beginning, also: Array | None
+    settings: Settings,
+    data: Data,
+    y: Array,
+    targets: Any,
+    total: float,
+    beginning: Beginning,
+    also: Array | None,
 ) -> Chosen:
-    """Kernel, penalty, centers and leaves that suit the rows, where the settings leave them open."""
+    """Transform, kernel, penalty, centers and leaves that suit the rows, where the settings leave them open."""
     choices = Choices(settings, data, targets.loss, beginning, also=also)
     learned = choices.kernel_and_noise()
+    if settings.target_transform == "auto":
+        targets, learned = _transformed(choices, learned, targets, y, data.weights)
     kernel, penalty = learned.kernel, learned.noise / total
     tuning = learned.trace.in_units_of(total) if isinstance(learned.trace, Trace) else learned.trace
     unpenalized = settings.solver is not None and not settings.solver.traits.needs_penalty
@@ -259,7 +286,27 @@ def _choose(
         C, group = choices.centers(kernel, penalty)
     else:
         C, group = as_kind(learned.centers, data.points), None
-    return Chosen(choices.settings, kernel, C, penalty, group, tuning, tuple(choices.cuts))
+    if isinstance(targets, RegressionTargets) and any(targets.transforms):
+        through = None if partition is not None or group is not None else C
+        targets = with_residuals(targets, choices.data, kernel, through, penalty * total, total, settings.fit_intercept)
+    return Chosen(choices.settings, targets, kernel, C, penalty, group, tuning, tuple(choices.cuts))
+
+
+def _transformed(
+    choices: Choices, learned: Learned, targets: RegressionTargets, y: Array, weights: Array | None
+) -> tuple[RegressionTargets, Learned]:
+    """Targets as they are or with a transform, if that errs less, and what was then learned for them."""
+    if not isinstance(learned.trace, Trace) or not choices.time_to_begin_again:
+        return targets, learned
+    intercept, open_noise = choices.settings.fit_intercept, isinstance(choices.settings.penalty, str)
+    raw = choices.data.Y * targets.scale + targets.location
+    trial = try_transforms(raw, choices.data, learned.kernel, learned.noise, intercept=intercept, open_noise=open_noise)
+    if trial.transforms:
+        targets = RegressionTargets.of(y, weights, targets.loss, centered=intercept, transforms=trial.transforms)
+        learned = choices.begin_again(targets.encode(raw))
+    if isinstance(learned.trace, Trace):
+        learned.trace.stages[:0] = trial.stages
+    return targets, learned
 
 
 def _solver_of(settings: Settings, problem: LeastSquares | Risk, seed: int) -> tuple[Solver[Any], str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, Self
 
 import numpy as np
@@ -11,37 +12,31 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from gyrfalcon import progress
-from gyrfalcon.arrays import AnyPoints, Array, as_kind, as_numpy
-from gyrfalcon.data import Points, Source
+from gyrfalcon.arrays import Array, as_kind
 from gyrfalcon.data.dask_source import is_dask
 from gyrfalcon.losses import Absolute, Loss, Robust, Squared
 from gyrfalcon.matrix import KernelMatrix
 from gyrfalcon.moments import Moments
 from gyrfalcon.persistence import State
-from gyrfalcon.solvers import LeastSquares
-from gyrfalcon.tuning import Trace
 
 from .base import KernelEstimator
 from .beginning import begin
 from .callbacks import with_callbacks
 from .dask_predictions import by_partition
-from .data import hand_back, names_of, read_points, read_targets, read_weights, wants_gradients
+from .data import hand_back, names_of, read_points, read_targets, read_weights, refuse_gradients, wants_gradients
 from .gaussian_process import GaussianProcessMixin, in_columns, normal_quantile
 from .interrupts import keeps_the_old_model
-from .intervals import LEAST_WIDENED, WIDENED_ROWS, deviation_factors
-from .left_out import leave_out
 from .monitor import shows_progress
-from .pipeline import Fitted, Validation
-from .posterior import Posterior
+from .pipeline import Validation
 from .streams import opened
+from .target_transform import TargetTransform
 from .targets import RegressionTargets
+from .transform_trial import check_positive, check_target_transform, named_transforms
+from .uncertainty import evidence_of
 from .updates import check_updatable, is_updatable
 from .wrong_names import check_loss
 
 LOSSES: dict[str, Loss] = {loss.name: loss for loss in (Absolute(), Robust(), Squared())}
-
-
-POSTERIOR_CENTERS = 1000  # through which deviations are seen if a solver has not made the moments of all anyway
 
 
 class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, KernelEstimator):  # type: ignore[misc]
@@ -88,6 +83,11 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
         Cut the rows into leaves that are solved exactly, on top of one Nyström model of all of them, instead of taking
         more centers. For the squared loss and rows that fit memory; see `Partition`. "auto" tries it on a sample of the
         rows where there are more than 5,000 and everything else is left open, and keeps it if it errs clearly less.
+    target_transform : "auto", None, "log" or "arsinh"
+        What to fit to instead of targets with a long tail; predictions, deviations and intervals are those of y itself.
+        "log" takes positive targets; "arsinh" takes any, is linear near one end of them and grows like a logarithm
+        towards the other. "auto" tries some of the latter where the skewness is one or more in absolute value, and
+        takes one if the squared error of y is clearly lower on rows that are left out. For the squared loss.
     updatable : bool
         Whether to keep the moments of the rows, two m × m matrices, so that `partial_fit` can add more rows. For the
         squared loss, which is then solved by factorization of the moments.
@@ -115,7 +115,9 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
     kernel_ : Kernel
     centers_ : array, tensor or sparse matrix of shape (m, d)
     coefficients_ : array of shape (m,) or (m, t)
+        In units of the targets or, if these are transformed, of what they are transformed to.
     intercept_ : float or array of shape (t,)
+        Likewise.
     penalty_ : float
     tuning_ : Trace, Grid or None
         What tuning did, step by step; None if there was none.
@@ -123,6 +125,9 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
         What the solver did: iterations, residuals, objective, times, plan.
     partition_ : LocalFunction or None
         The leaves, which predictions add to Σⱼ coefficientsⱼ k(·, centersⱼ) + intercept; None if there is one only.
+    target_transform_ : TargetTransform, list or None
+        What the function is fitted to: Σⱼ coefficientsⱼ k(·, centersⱼ) + intercept is `target_transform_.forward` of
+        the targets. None for the targets themselves; of several outputs a list, with None for those.
     moments_ : Moments
         With `updatable`, those of all rows so far.
     n_iter_ : int
@@ -145,8 +150,6 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
     """
 
     _targets: RegressionTargets
-    _evidence: dict[str, Array]
-    _posterior: Posterior | None
 
     def __init__(
         self,
@@ -163,6 +166,7 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
         warm_start: bool = False,
         tune: Any = "auto",
         partition: Any = "auto",
+        target_transform: Any = "auto",
         updatable: bool = False,
         uncertainty: Any = "auto",
         time_budget: float | None = None,
@@ -184,6 +188,7 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
         self.warm_start = warm_start
         self.tune = tune
         self.partition = partition
+        self.target_transform = target_transform
         self.updatable = updatable
         self.uncertainty = uncertainty
         self.time_budget = time_budget
@@ -258,15 +263,18 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
             before = self.coefficients_.reshape(len(self.coefficients_), -1).shape[1]
             if before != outputs:
                 raise ValueError(f"warm_start needs the {before} outputs of the last fit, but y has {outputs}")
-        scaled = RegressionTargets.of(targets, weights, loss, centered=self.fit_intercept)
+        known = self._targets.transforms if self.warm_start and hasattr(self, "coefficients_") else None
+        transforms = named_transforms(check_target_transform(self), targets, weights) if known is None else known
+        check_positive(transforms, targets, weights)  # those of an earlier fit know other targets
+        coded = RegressionTargets.of(targets, weights, loss, centered=self.fit_intercept, transforms=transforms)
         self._target_names = names_of(y, target)
         narrow = points.dtype in (np.float32, torch.float32) and getattr(y, "dtype", None) in _NARROW
         self._output_type = np.dtype(np.float32 if narrow else np.float64)
         also: dict[str, Any] = {"given": (X, y), "validation": validation, "callback": callback}
-        fitted = self._fit_outputs(points, targets, weights, scaled, beginning, **also)
+        fitted = self._fit_outputs(points, targets, weights, coded, beginning, **also)
         progress.stage("estimating uncertainty")
         self._keep_evidence(fitted)
-        self._widen(fitted, points, scaled.encode(targets), weights)
+        self._widen(fitted, points, self._targets.encode(targets), weights)
         return self
 
     @available_if(is_updatable)  # type: ignore[untyped-decorator]
@@ -309,7 +317,9 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
         targets, outputs = read_targets(y, rows=K.shape[0]), len(self.moments_.origin)
         if targets.ndim != self.coefficients_.ndim or targets.reshape(len(targets), -1).shape[1] != outputs:
             raise ValueError(f"y has shape {targets.shape}, but the model was fitted to {outputs} targets a row")
-        return self._add_rows(K, self._targets.encode(targets), read_weights(sample_weight, K))
+        weights = read_weights(sample_weight, K)
+        check_positive(self._targets.transforms, targets, weights)
+        return self._add_rows(K, self._targets.encode(targets), weights)
 
     def _kept_moments(self, moments: Moments) -> Moments:
         return moments
@@ -317,11 +327,14 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
     def _asked_moments(self) -> Moments:
         return self.moments_
 
-    def _moments_changed(self) -> None:
-        self._evidence, self._posterior = {}, None
-        if self.uncertainty is not False:
-            scales = self._scales(np.array(self.record_.objective), self.moments_.sums.weight)
-            self._evidence = _evidence_of(self.moments_) | scales
+    @property
+    def target_transform_(self) -> Any:
+        """What the targets were transformed by before the fit."""
+        check_is_fitted(self, "coefficients_")
+        transforms = self._targets.transforms
+        if not any(transforms):
+            return None
+        return transforms[0] if self.coefficients_.ndim == 1 else list(transforms)
 
     def _loss(self) -> Loss:
         if isinstance(self.loss, Loss):
@@ -330,67 +343,9 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
         return LOSSES[self.loss]
 
     def _read_y(self, y: Any, rows: int) -> Array:
-        return read_targets(y, rows=rows)
-
-    def _keep_evidence(self, fitted: Fitted) -> None:
-        """What the posterior needs: the moments of the features, or the weights alone where the points are the centers,
-        and by output the noise, which is the objective at its minimum.
-        """
-        self._evidence, self._posterior = {}, None
-        problem, solution = fitted.problem, fitted.solution
-        if not isinstance(problem, LeastSquares) or self.uncertainty is False:
-            return
-        if fitted.local is not None:
-            self._evidence = {"noise": fitted.local.noise_variance / self._targets.unit**2}
-            return
-        if solution.record.solver == "exact":
-            ones = np.ones((problem.K.shape[0], 1))
-            self._evidence["weights"] = ones if problem.weights is None else as_numpy(problem.weights, np.float64)
-        elif self.uncertainty is True or solution.record.solver == "direct":
-            self._evidence = self._seen_through_centers(problem, solution.moments)
-        else:
-            return
-        self._evidence |= self._scales(np.array(solution.record.objective), fitted.total_weight)
-
-    def _widen(self, fitted: Fitted, points: AnyPoints, Y: Array, weights: Array | None) -> None:
-        """Make deviations true to rows that are left out, where the noise was left to tuning."""
-        trace, tuned = self.tuning_, self.tune == "auto" and self.penalty == "auto"
-        late = fitted.deadline is not None and fitted.deadline.last_call
-        at_hand = not (self.updatable or fitted.interrupted or late or isinstance(points, Source))
-        enough = points.shape[0] >= LEAST_WIDENED and self.penalty_ > 0
-        if not (self._evidence and tuned and at_hand and enough and isinstance(trace, Trace)):
-            return
-        noise, centers = self.penalty_ * fitted.total_weight, self.centers_ if self.partition_ is None else None
-        found = leave_out(
-            self.kernel_,
-            centers,
-            points,
-            Y.__getitem__,
-            weights,
-            noise=noise,
-            intercept=bool(self.fit_intercept),
-            count=WIDENED_ROWS,
-        )
-        if found is not None:
-            factors, stage = deviation_factors(found, self.penalty_)
-            self._evidence["widening"] = factors**2
-            trace.stages.append(stage)
-
-    def _scales(self, noise: Array, total_weight: float) -> dict[str, Array]:
-        """Variances of the noise and of the prior by output, of which the penalty is the ratio."""
-        return {"noise": noise, "prior": noise / max(self.penalty_ * total_weight, np.finfo(float).tiny)}
-
-    @staticmethod
-    def _seen_through_centers(problem: LeastSquares, known: Moments | None) -> dict[str, Array]:
-        """The moments that the solver left, or else those of a part of the centers, made in one pass."""
-        if known is not None:
-            return _evidence_of(known)
-        K, m = problem.K, problem.K.shape[1]
-        if m <= POSTERIOR_CENTERS:
-            return _evidence_of(Moments.of(K, problem.Y[:, :0], problem.weights))
-        places = np.unique(np.linspace(0, m - 1, POSTERIOR_CENTERS).round().astype(np.int64))
-        moments = Moments.of(K.with_centers(index=places), problem.Y[:, :0], problem.weights)
-        return _evidence_of(moments) | {"places": places}
+        targets = read_targets(y, rows=rows)
+        check_positive(self._targets.transforms, targets, None)
+        return targets
 
     # Predicting.
 
@@ -400,7 +355,9 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
         The deviation is that of the Gaussian process whose mean this is, its noise included; signal and noise have
         the scales of maximum likelihood on the training data. Where the penalty was left to tuning, deviations are then
         multiplied by a factor with which nine of ten rows that are left out fall into their 90 % intervals; the last
-        of `tuning_.stages` tells it.
+        of `tuning_.stages` tells it. Where the targets were transformed, the mean is that of the targets themselves,
+        with the residuals of rows that are left out, and the deviation is the one that a target has if what it is
+        transformed to is normal: it says less than `predict_interval`, which does not have to be symmetric.
 
         Parameters
         ----------
@@ -423,12 +380,16 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
                 raise ValueError("X requires gradients, which only the mean keeps: pass X.detach()")
             return self._differentiable(X)
         values = self._outputs(X)
-        flat = self.coefficients_.ndim == 1
-        names = self._names(values.shape[1])
-        mean = hand_back((values[:, 0] if flat else values).astype(self._output_type), X, names, self._output_container)
+        mean = self._handed_back(self._targets.means(values), X)
         if return_cov:
             return self._with_covariance(X, mean)
-        return (mean, self._deviations(X)) if return_std else mean
+        return (mean, self._deviations(X, values)) if return_std else mean
+
+    def _handed_back(self, values: Array, X: Any) -> Any:
+        """One column per output as the kind of X."""
+        names, flat = self._names(values.shape[1]), self.coefficients_.ndim == 1
+        values = (values[:, 0] if flat else values).astype(self._output_type)
+        return hand_back(values, X, names, self._output_container)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R², the share of the variance of y that is predicted.
@@ -445,28 +406,13 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
             return float(r2_score(y, self.predict(X).compute(), sample_weight=sample_weight))
         return float(super().score(X, y, sample_weight))
 
-    def _deviations(self, X: Any) -> Any:
+    def _deviations(self, X: Any, outputs: Array | None = None) -> Any:
         """Standard deviations of new observations, as the kind of X."""
-        deviations = self._own_deviations(X).astype(self._output_type)
-        names = self._names(deviations.shape[1])
-        flat = deviations[:, 0] if self.coefficients_.ndim == 1 else deviations
-        return hand_back(flat, X, names, self._output_container)
-
-    def _own_deviations(self, X: Any) -> Array:
-        """Of a new observation, by output. The unit comes last: its square may overflow."""
-        unit = self._targets.unit
-        if self.partition_ is not None:
-            self._check_evidence("return_std")
-            points = read_points(self, X, reset=False)
-            variances = self.partition_.variance(points) + self._evidence["noise"] * unit**2
-            return np.asarray(np.sqrt(variances * self._widening))
-        own = self._variance(X)[:, None] * self._evidence["prior"]
-        return np.asarray(np.sqrt((own + self._evidence["noise"]) * self._widening) * unit)
-
-    @property
-    def _widening(self) -> Array:
-        """What variances are multiplied by, by output."""
-        return self._evidence.get("widening", np.ones(len(self._evidence["noise"])))
+        spreads = self._spreads(X)
+        if any(self._targets.transforms):
+            outputs = self._outputs(X) if outputs is None else outputs
+            spreads = self._targets.each(TargetTransform.deviation, outputs, spreads)
+        return self._handed_back(spreads, X)
 
     def _differentiable(self, X: torch.Tensor) -> torch.Tensor:
         """The mean at the rows of a tensor that requires gradients, which it keeps."""
@@ -477,8 +423,11 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
         centers = torch.as_tensor(as_kind(self.centers_, X.detach())).to(X.device, torch.float64)
         columns = torch.from_numpy(self.coefficients_.reshape(len(self.coefficients_), -1)).to(X.device)
         values: torch.Tensor = KernelMatrix(self.kernel_, X.double(), centers, cache=False) @ columns
-        values = (values + torch.as_tensor(np.atleast_1d(self.intercept_), device=X.device)).to(X.dtype)
-        return values[:, 0] if self.coefficients_.ndim == 1 else values
+        values = values + torch.as_tensor(np.atleast_1d(self.intercept_), device=X.device)
+        if any(self._targets.transforms):
+            means = zip(self._targets.transforms, values.T, strict=True)
+            values = torch.stack([own if each is None else each.mean(own) for each, own in means], 1)
+        return (values[:, 0] if self.coefficients_.ndim == 1 else values).to(X.dtype)
 
     def prediction_columns(
         self, X: Any, *, return_std: bool = False, interval: float | None = None
@@ -505,49 +454,18 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
         outputs = self._names(1 if self.coefficients_.ndim == 1 else self.coefficients_.shape[1])
         if not return_std and interval is None:
             return in_columns(self.predict(X), "prediction", outputs)
-        mean, std = self.predict(X, return_std=True)
-        found = in_columns(mean, "prediction", outputs)
+        refuse_gradients(self, X)
+        X = X.compute() if is_dask(X) else X
+        values, spreads = self._outputs(X), self._spreads(X)
+        found = in_columns(self._handed_back(self._targets.means(values), X), "prediction", outputs)
         if return_std:
-            found |= in_columns(std, "standard_deviation", outputs)
+            deviations = self._targets.each(TargetTransform.deviation, values, spreads)
+            found |= in_columns(self._handed_back(deviations, X), "standard_deviation", outputs)
         if interval is not None:
-            half = normal_quantile(interval) * std
-            found |= in_columns(mean - half, "lower", outputs) | in_columns(mean + half, "upper", outputs)
+            z = normal_quantile(interval)
+            for name, end in (("lower", values - z * spreads), ("upper", values + z * spreads)):
+                found |= in_columns(self._handed_back(self._targets.each(TargetTransform.back, end), X), name, outputs)
         return found
-
-    def _check_evidence(self, asked: str) -> None:
-        if not self._evidence:
-            raise ValueError(f"{asked} needs a squared loss and uncertainty=True: fit again with that")
-        if self.penalty_ == 0:
-            raise ValueError(f"{asked} needs a positive penalty: it stands for the noise")
-
-    def _ready_posterior(self, asked: str) -> Posterior:
-        self._check_evidence(asked)
-        if self.partition_ is not None:
-            raise ValueError(f"{asked}: leaves of a partition have no common posterior: fit with partition=None")
-        if self._posterior is None:
-            self._posterior = Posterior(*self._moments(), self.penalty_)
-        return self._posterior
-
-    def _toward_centers(self, points: Any) -> KernelMatrix:
-        """k(x, c) for the centers that the posterior is seen through."""
-        K = self._function().at(points)
-        return K.with_centers(index=self._evidence["places"]) if "places" in self._evidence else K
-
-    def _variance(self, X: Any) -> Array:
-        """Of f, in units of the prior's variance."""
-        posterior = self._ready_posterior("return_std")
-        points = as_kind(read_points(self, X, reset=False), self.centers_)
-        K = self._toward_centers(points)
-        # In float64: small pivots of T would magnify the rounding of float32 entries.
-        return posterior.variance(K.wide_block, K.prior_diagonal())
-
-    def _moments(self) -> tuple[Array, Array]:
-        if "moments" not in self._evidence:
-            C = Points(self.centers_)
-            K = KernelMatrix(self.kernel_, C, C, memory_budget=self.memory_budget)
-            found = _evidence_of(Moments.of(K, np.zeros((K.shape[0], 0)), self._evidence["weights"]))
-            return found["triangle"], found["moments"]
-        return self._evidence["triangle"], self._evidence["moments"]
 
     def _names(self, outputs: int) -> list[str]:
         given = self._target_names
@@ -558,7 +476,11 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
     def _state(self) -> State:
         values, arrays = super()._state()
         values |= {"target_names": self._target_names, "output_type": self._output_type.name}
-        arrays = arrays | {"scale": self._targets.scale, "location": self._targets.location}
+        numbers = {"scale": self._targets.scale, "location": self._targets.location}
+        if any(self._targets.transforms):  # other names of arrays: what does not know transforms must not read it
+            values["target_transforms"] = [each and dataclasses.asdict(each) for each in self._targets.transforms]
+            numbers = {f"transformed_{name}": array for name, array in numbers.items()}
+        arrays = arrays | numbers
         shared = {"triangle", "moments"} if hasattr(self, "moments_") else set()
         return values, arrays | {f"evidence.{name}": self._evidence[name] for name in self._evidence.keys() - shared}
 
@@ -567,21 +489,19 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
         self._target_names = values["target_names"]
         self._output_type = np.dtype(values["output_type"])
         flat = self.coefficients_.ndim == 1
-        self._targets = RegressionTargets(Squared(), arrays["location"], arrays["scale"], flat)
+        described = values.get("target_transforms", ())
+        transforms = tuple(None if each is None else TargetTransform(**each) for each in described)
+        location, scale = (arrays["transformed_" * bool(transforms) + name] for name in ("location", "scale"))
+        if transforms and len(transforms) != scale.size:
+            raise ValueError("the transforms of the targets do not fit their number")
+        self._targets = RegressionTargets(Squared(), location, scale, flat, transforms)
         self._posterior = None
         self._evidence = {
             name.removeprefix("evidence."): array for name, array in arrays.items() if name.startswith("evidence.")
         }
         self._unpack_moments(values, arrays, self._targets.scale.size)
         if self._evidence and hasattr(self, "moments_"):
-            self._evidence |= _evidence_of(self.moments_)
+            self._evidence |= evidence_of(self.moments_)
 
 
 _NARROW = (np.float32, np.float16, torch.float32, torch.float16, torch.bfloat16)
-
-
-def _evidence_of(moments: Moments) -> dict[str, Array]:
-    """T and ZᵀWZ/Σw, as model files keep them."""
-    T = moments.whitening.T
-    assert T is not None
-    return {"triangle": T, "moments": moments.second / moments.sums.weight}

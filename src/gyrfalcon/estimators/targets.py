@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -11,6 +12,8 @@ from torch import Tensor
 
 from gyrfalcon.arrays import Array, as_numpy
 from gyrfalcon.losses import Coding, Loss, Simplex, Squared
+
+from .target_transform import TargetTransform
 
 Coefficients = tuple[Tensor, Tensor]
 """Coefficients of shape (m, t) and intercepts of shape (t,), in the units of the solver."""
@@ -36,40 +39,54 @@ class Targets(Protocol):
         ...
 
     def error(self, outputs: Array, y: Array, weights: Array | None) -> float:
-        """How far outputs, of shape (n, t) and in the units of the targets, are from targets on average."""
+        """How far predictions are from targets on average, given outputs of the function, of shape (n, t)."""
         ...
 
 
 @dataclass(frozen=True)
 class RegressionTargets:
-    """Numbers, of which the mean is taken away and the spread becomes one.
+    """Numbers, of which the mean is taken away and the spread becomes one, after a map of those with a long tail.
 
     Attributes
     ----------
     loss : Loss
     location, scale : arrays of shape (t,)
         The mean, or zero without an intercept, and the root mean square distance from it; one for a loss that has a
-        scale of its own.
+        scale of its own. Of targets as they are mapped.
     flat : bool
         Whether there is one output that users see as a vector.
+    transforms : tuple of TargetTransform or None
+        What each output is mapped by; empty if none is mapped.
     """
 
     loss: Loss
     location: Array
     scale: Array
     flat: bool
+    transforms: tuple[TargetTransform | None, ...] = ()
 
     @classmethod
-    def of(cls, y: Array, weights: Array | None, loss: Loss, *, centered: bool) -> RegressionTargets:
-        location, scale = _location_and_scale(y.reshape(len(y), -1), weights, centered=centered)
-        return cls(loss, location, scale if isinstance(loss, Squared) else np.ones_like(scale), y.ndim == 1)
+    def of(
+        cls,
+        y: Array,
+        weights: Array | None,
+        loss: Loss,
+        *,
+        centered: bool,
+        transforms: Sequence[TargetTransform | None] = (),
+    ) -> RegressionTargets:
+        flat, Z = y.ndim == 1, _mapped(transforms, y.reshape(len(y), -1))
+        location, scale = _location_and_scale(Z, weights, centered=centered)
+        present = Z if weights is None else Z[weights > 0]
+        reached = tuple(each and each.reaching(column) for each, column in zip(transforms, present.T, strict=False))
+        return cls(loss, location, scale if isinstance(loss, Squared) else np.ones_like(scale), flat, reached)
 
     @property
     def unit(self) -> Array:
         return self.scale
 
     def encode(self, y: Array) -> Array:
-        Y = y.reshape(len(y), -1) - self.location
+        Y = _mapped(self.transforms, y.reshape(len(y), -1)) - self.location
         Y /= self.scale
         return Y
 
@@ -83,14 +100,26 @@ class RegressionTargets:
         beta = coefficients.reshape(len(coefficients), -1) / self.scale
         return torch.from_numpy(beta), torch.from_numpy((np.atleast_1d(intercept) - self.location) / self.scale)
 
+    def each(self, change: Callable[..., Any], *columns: Array) -> Array:
+        """Columns by output, of which the first are changed by a method of the map where an output has one."""
+        if not self.transforms:
+            return columns[-1]
+        by_output = zip(self.transforms, *(array.T for array in columns), strict=True)
+        return np.stack([own[-1] if map is None else change(map, *own) for map, *own in by_output], 1)
+
+    def means(self, outputs: Array) -> Array:
+        """The conditional means of the targets, given outputs of the function, of shape (n, t)."""
+        return self.each(TargetTransform.mean, outputs)
+
     def error(self, outputs: Array, y: Array, weights: Array | None) -> float:
         """The root mean square, averaged over the outputs, or the mean of a loss that is not squared."""
         truth = y.reshape(outputs.shape)
         if not isinstance(self.loss, Squared):
             losses = self.loss.value(torch.from_numpy(outputs), torch.from_numpy(truth))
             return float(np.average(as_numpy(losses), weights=weights))
-        squares = np.average(((outputs - truth) / self.scale) ** 2, axis=0, weights=weights)
-        return float((np.sqrt(squares) * self.scale).mean())
+        scale = _peak(truth) if self.transforms else self.scale
+        squares = np.average(((self.means(outputs) - truth) / scale) ** 2, axis=0, weights=weights)
+        return float((np.sqrt(squares) * scale).mean())
 
 
 class _Coded:
@@ -209,10 +238,21 @@ def _is_text(labels: Array) -> bool:
     return isinstance(labels.tolist()[0], str | bytes)
 
 
+def _mapped(transforms: Sequence[TargetTransform | None], Y: Array) -> Array:
+    if not transforms:
+        return Y
+    return np.stack([y if map is None else map.forward(y) for map, y in zip(transforms, Y.T, strict=True)], 1)
+
+
+def _peak(Y: Array) -> Array:
+    """The largest absolute value of each column; one if there are zeros only."""
+    peak = np.abs(Y).max(0)
+    return np.where(peak > 0, peak, 1.0)
+
+
 def _location_and_scale(Y: Array, weights: Array | None, *, centered: bool) -> tuple[Array, Array]:
     """Mean (zero unless centered) and root mean square distance from it of each column, safe from overflow."""
-    peak = np.abs(Y if weights is None else Y[weights > 0]).max(0)
-    peak = np.where(peak > 0, peak, 1.0)
+    peak = _peak(Y if weights is None else Y[weights > 0])
     scaled = Y / peak
     mean = np.average(scaled, axis=0, weights=weights) if centered else np.zeros(Y.shape[1])
     spread = np.sqrt(np.average((scaled - mean) ** 2, axis=0, weights=weights))

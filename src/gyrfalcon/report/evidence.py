@@ -27,6 +27,8 @@ from .importance import importance
 Array = np.ndarray[Any, Any]
 
 MOST_FINDINGS = 5
+BAND = 1.96  # deviations around the mean, between which 95 % of normal observations lie
+SMALLEST = 1e-300  # deviation that is divided by
 
 
 @dataclass(frozen=True)
@@ -46,8 +48,9 @@ class Evidence:
     truth: Array
     predicted: Array
     probabilities: Array | None
-    deviation: Array | None
-    without_deviation: str  # why there is none
+    distance: Array | None  # of the targets from what was predicted, in standard deviations
+    band: tuple[Array, Array] | None  # that should hold 95 % of the targets
+    without_deviation: str  # why there are no standard deviations
     importance: dict[str, float]  # of the columns, the most important first
     without_importance: str
     X_train: Any
@@ -182,7 +185,8 @@ def _classified(model: Any, X: Any, labels: Array, threshold: float | None, posi
         "truth": np.array([places[label] for label in labels.tolist()]),
         "predicted": np.array([places[label] for label in predicted.tolist()]),
         "probabilities": np.hstack([probabilities, others]),
-        "deviation": None,
+        "distance": None,
+        "band": None,
         "without_deviation": "",
     }
 
@@ -192,21 +196,39 @@ def _regressed(model: Any, estimator: Any, X: Any, seen: Any, targets: Array) ->
     if predicted.reshape(len(predicted), -1).shape != targets.reshape(len(targets), -1).shape:
         raise ValueError(f"y_test has shape {targets.shape} but the model predicts {predicted.shape}")
     predicted = predicted.reshape(len(predicted), -1)
-    deviation, why = None, ""
+    truth = targets.reshape(predicted.shape)
+    distance, band, why = None, None, ""
     try:
-        deviation = plain(estimator.predict(seen, return_std=True)[1]).astype(np.float64).reshape(predicted.shape)
+        distance, band = _uncertainty(estimator, seen, truth, predicted)
     except (TypeError, ValueError) as error:
         why = str(error)
     names = getattr(estimator, "_names", lambda count: [f"y{place}" for place in range(count)])
     return {
         "outputs": [str(name) for name in names(predicted.shape[1])],
         "positive": 1,
-        "truth": targets.reshape(predicted.shape),
+        "truth": truth,
         "predicted": predicted,
         "probabilities": None,
-        "deviation": deviation,
+        "distance": distance,
+        "band": band,
         "without_deviation": why,
     }
+
+
+def _uncertainty(estimator: Any, seen: Any, truth: Array, predicted: Array) -> tuple[Array, tuple[Array, Array]]:
+    """How many deviations targets are from predictions, and 95 % bands; of transformed targets, as they are normal."""
+    deviation = plain(estimator.predict(seen, return_std=True)[1]).astype(np.float64).reshape(predicted.shape)
+    band = predicted - BAND * deviation, predicted + BAND * deviation
+    transforms = getattr(estimator, "target_transform_", None)
+    if transforms is None:
+        return np.abs(truth - predicted) / np.maximum(deviation, SMALLEST), band
+    low, high = (plain(end).astype(np.float64).reshape(predicted.shape) for end in estimator.predict_interval(seen))
+    distance = np.empty_like(truth)
+    for place, transform in enumerate(transforms if isinstance(transforms, list) else [transforms]):
+        ends = (values[:, place] for values in (truth, low, high))
+        own, left, right = ends if transform is None else map(transform.forward, ends)
+        distance[:, place] = np.abs(own - (left + right) / 2) / np.maximum((right - left) / (2 * BAND), SMALLEST)
+    return distance, (low, high)
 
 
 def _names(model: Any, estimator: Any, features: int, given: Any) -> list[str]:

@@ -56,8 +56,9 @@ def _decisions(evidence: Evidence) -> str:
         for stage in trace.stages
         for taken in [stage.candidates[stage.chosen]]
     ]
-    heads = ("Decision", "Criterion", "Chosen kernel", "Penalty", "Value", "Why")
-    words = "What tuning decided, in this order; penalties are in the units of the model."
+    heads = ("Decision", "Criterion", "Chosen", "Penalty", "Value", "Why")
+    words = "What was compared and chosen, in this order: kernels, or what else a decision is about."
+    words += " Penalties are in the units of the model."
     return page.paragraph(words) + page.table(heads, rows_of_table, words=(0, 1, 2, 5))
 
 

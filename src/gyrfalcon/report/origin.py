@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from gyrfalcon.estimators.target_transform import fitted_to
 from gyrfalcon.version import __version__
 
 from . import page
@@ -56,6 +57,8 @@ def reproduce_model(model: Any, estimator: Any, command: str | None) -> Section:
         "Centers": f"{rows_of(estimator.centers_):,}" if hasattr(estimator, "centers_") else "–",
         "Parameters": ", ".join(f"{name}={value!r}" for name, value in estimator.get_params(deep=False).items()),
     }
+    if (words := fitted_to(estimator)) != "y":
+        fitted["Fitted to"] = words
     leaves = getattr(estimator, "partition_", None)
     if leaves is not None:
         fitted["Leaves"] = f"{leaves.n_leaves:,} of at most {estimator.partition.leaf_rows:,} rows, solved exactly"

@@ -83,12 +83,11 @@ def residual_words(residuals: Array) -> str:
 def uncertainty(evidence: Evidence) -> Section | None:
     if evidence.classes:
         return None
-    if evidence.deviation is None:
+    if evidence.distance is None or evidence.band is None:
         return Section(
             "Uncertainty", page.paragraph(f"There are no standard deviations: {evidence.without_deviation}.", soft=True)
         )
-    scaled = np.abs(evidence.truth - evidence.predicted) / np.maximum(evidence.deviation, 1e-300)
-    observed = coverage(scaled)
+    observed, (low, high) = coverage(evidence.distance), evidence.band
     held = observed[LEVELS.tolist().index(0.95)]
     drawn = [
         page.figure(
@@ -100,7 +99,7 @@ def uncertainty(evidence: Evidence) -> Section | None:
         ),
         page.figure(
             "Predictions with their bands",
-            band(evidence.truth[:, 0], evidence.predicted[:, 0], evidence.deviation[:, 0], evidence.outputs[0]),
+            band(evidence.truth[:, 0], evidence.predicted[:, 0], low[:, 0], high[:, 0], evidence.outputs[0]),
             f"Test rows by prediction, each with the actual value{_shown(len(evidence.truth))}.",
             {"predicted, 95 % band": "ours", "actual": "other"},
         ),
@@ -125,15 +124,15 @@ def coverage_plot(observed: Array, n: int) -> str:
     return plot.svg("observed over nominal coverage")
 
 
-def band(truth: Array, predicted: Array, deviation: Array, name: str) -> str:
+def band(truth: Array, predicted: Array, low: Array, high: Array, name: str) -> str:
     """Actual values on the predictions, sorted, with the band that should hold 95 % of them."""
     order = np.argsort(predicted, kind="stable")
     order = order[np.unique(np.linspace(0, len(order) - 1, MOST_SHOWN).round().astype(int))]
-    mean, spread, actual = predicted[order], 1.96 * deviation[order], truth[order]
+    mean, low, high, actual = (values[order] for values in (predicted, low, high, truth))
     place = np.arange(len(order))
-    ends = Scale.of(mean - spread, mean + spread, actual)
+    ends = Scale.of(low, high, actual)
     plot = Plot(Scale(-0.5, max(1.0, len(order) - 0.5)), ends, "test rows, by prediction", short(name), height=340)
-    plot.band(place, mean - spread, mean + spread)
+    plot.band(place, low, high)
     plot.line(place, mean)
     plot.dots(place, actual, "other", size=4.5)
     return plot.svg("predictions with their bands and the actual values")

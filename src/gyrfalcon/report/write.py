@@ -15,7 +15,7 @@ from gyrfalcon.tables import TablePreprocessor
 
 from . import classification, page, regression
 from .data import data
-from .evidence import Evidence, gather
+from .evidence import BAND, Evidence, gather
 from .features import features
 from .learning import learning
 from .metrics import measure
@@ -126,8 +126,8 @@ def _summary(evidence: Evidence) -> str:
     cards = [(one.name, one.shown(one.value), f"{one.interval}; baseline {one.shown(one.naive)}") for one in metrics]
     if several:
         cards = [(f"{evidence.outputs[0]}: {name}", value, remark) for name, value, remark in cards]
-    if evidence.deviation is not None:
-        inside = abs(evidence.truth - evidence.predicted) <= 1.96 * evidence.deviation
+    if evidence.distance is not None:
+        inside = evidence.distance <= BAND
         cards.append(("In the 95 % band", share(float(inside.mean())), "of the test rows"))
     guess = "the most frequent class, and how frequent each is" if evidence.classes else "the mean"
     words = f"The 95 % intervals are by bootstrap over the test rows. The baseline always predicts {guess}."
