@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import gyrfalcon as gf
-from gyrfalcon.estimators.trial import Way, _as_many_as, try_partition
+from gyrfalcon.estimators.trial import Way, _as_many_as, allowed_seconds, try_partition
 from gyrfalcon.progress import duration
 from gyrfalcon.solvers.choice import Expected, direct_seconds, expected
 from gyrfalcon.tuning.rows import Data
@@ -162,7 +162,7 @@ def test_what_takes_longer_than_is_allowed_has_a_higher_price(monkeypatch):
         monkeypatch.setattr("gyrfalcon.estimators.trial.ALLOWED_SECONDS", allowed)
         monkeypatch.setattr("gyrfalcon.estimators.trial.PRICE_BEYOND", 100.0)
         found = tried(60.0, 0.02)
-        assert f"beyond {duration(allowed + 0.0018)} by" in found.stage.reason
+        assert f"beyond {duration(allowed_seconds(1500, 1))} by" in found.stage.reason
         counts.append(found.n_centers)
     assert counts[0] < counts[1]
 
