@@ -274,7 +274,7 @@ class TestTuned:
 
     @pytest.fixture(autouse=True)
     def _rates(self, monkeypatch):
-        monkeypatch.setattr(tuned, "calibrate", lambda *_: tuned.Rates(tuning=0.3, slowness=2.0))
+        monkeypatch.setattr(tuned, "calibrate", lambda *_: tuned.Rates(tuning=0.3, exact=2.0, iterative=2.0))
 
     def test_what_comes_beside_the_solve_is_planned_too(self):
         plan = gf.plan(3000, 8)
@@ -330,4 +330,5 @@ class TestTuned:
 def test_a_miniature_fit_tells_the_rates():
     rates = tuned.calibrate(120, 3, 1, "float32", 1)
     assert rates.tuning > 0
-    assert rates.slowness > 0
+    assert rates.exact > 0
+    assert rates.iterative > 0
