@@ -47,12 +47,11 @@ def taught_frames(model: vision.InstanceSegmenter) -> list[Taught]:
         Taught(
             frame,
             {
-                label: (torch.from_numpy(rows.X), torch.from_numpy(rows.labels == 0).float())
-                for label, masks in model._masks.items()
-                if (rows := masks.frames.get(number)) is not None
+                label: (torch.from_numpy(rows.X).float(), torch.from_numpy(rows.inside).float())
+                for label, rows in frame.masks.items()
             },
         )
-        for number, frame in model._frames.items()
+        for frame in model._frames.values()
     ]
 
 

@@ -77,15 +77,20 @@ def grid_points(boxes: Array, margin: float = 1.0) -> tuple[Array, Array]:
     return x, y
 
 
-def mask_features(found: FeatureMap, boxes: Array, margin: float = 1.0) -> Array:
-    """Features on that grid, followed by the place relative to the box, of shape (boxes·side², dimensions + 2)."""
+def mask_features(found: FeatureMap, boxes: Array, margin: float = 1.0, samples: Array | None = None) -> Array:
+    """Features on that grid, followed by the place relative to the box, of shape (boxes·samples, dimensions + 2).
+
+    `samples` are those of the grid that are wanted, from 0 to side² - 1; all of them by default.
+    """
     x, y = grid_points(boxes, margin)
-    pairs = np.broadcast_arrays(2 * x[:, None] / found.shape[1] - 1, 2 * y[:, :, None] / found.shape[0] - 1)
-    grid = torch.from_numpy(np.stack(pairs, -1).reshape(1, len(boxes) * MASK_SIDE, MASK_SIDE, 2)).float()
+    chosen = np.arange(MASK_SIDE**2) if samples is None else samples
+    row, column = np.divmod(chosen, MASK_SIDE)
+    pairs = 2 * x[:, column] / found.shape[1] - 1, 2 * y[:, row] / found.shape[0] - 1
+    grid = torch.from_numpy(np.stack(pairs, -1)[None]).float()
     sampled = functional.grid_sample(found.values[None], grid, padding_mode="border", align_corners=False)[0]
     rows = sampled.permute(1, 2, 0).reshape(-1, len(found.values))
-    steps = torch.from_numpy(PLACE_WEIGHT * _steps(margin)).float()
-    place = torch.stack(torch.meshgrid(steps, steps, indexing="ij"), -1).reshape(-1, 2)
+    steps = PLACE_WEIGHT * _steps(margin)
+    place = torch.from_numpy(np.column_stack([steps[row], steps[column]])).float()
     return np.ascontiguousarray(torch.cat([rows, place.repeat(len(boxes), 1)], 1).numpy())
 
 
