@@ -57,7 +57,6 @@ def _kept(model: vision.InstanceSegmenter) -> float:
     """Bytes of all arrays that a model keeps."""
     regions = [one for frame in model._frames.values() for one in (frame.locations, frame.regions)]
     total = sum(getattr(part, name).nbytes for part in regions for name in ("X", "keys", "overlap", "codes", "best"))
-    for masks in model._masks.values():
-        total += sum(rows.X.nbytes + rows.labels.nbytes + rows.keys.nbytes for rows in masks.frames.values())
-        total += 0 if masks.sums is None else masks.sums.second.nbytes
+    masks = [rows for frame in model._frames.values() for rows in frame.masks.values()]
+    total += sum(rows.X.nbytes + rows.inside.nbytes + rows.keys.nbytes for rows in masks)
     return float(total + 8 * len(model._digests))

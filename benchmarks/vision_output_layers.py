@@ -47,12 +47,11 @@ def taught_frames(model: vision.InstanceSegmenter) -> list[Taught]:
         Taught(
             frame,
             {
-                label: (torch.from_numpy(rows.X), torch.from_numpy(rows.labels == 0).float())
-                for label, masks in model._masks.items()
-                if (rows := masks.frames.get(number)) is not None
+                label: (torch.from_numpy(rows.X).float(), torch.from_numpy(rows.inside).float())
+                for label, rows in frame.masks.items()
             },
         )
-        for number, frame in model._frames.items()
+        for frame in model._frames.values()
     ]
 
 
@@ -132,7 +131,7 @@ class OutputLayers(nn.Module):
 
     def model(self) -> Model:
         """These layers in place of what our model has trained."""
-        detectors: Any = {label: self._detector(place) for place, label in enumerate(self.classes)}
+        detectors: Any = RegionLayers(self.regions, tuple(self.classes))
         masks: Any = {label: self._mask(place) for place, label in enumerate(self.classes)}
         return Model(Proposer(np.arange(anchors.COUNT), self._proposer()), detectors, masks)
 
@@ -144,16 +143,21 @@ class OutputLayers(nn.Module):
 
         return scores_and_codes
 
-    def _detector(self, place: int) -> Any:
-        def score_and_codes(X: Array) -> tuple[Array, Array]:
-            scores, codes = _without_gradient(self.regions, X)
-            shares = scores.softmax(1)[:, place]
-            return (2 * shares - 1).numpy(), (codes[:, 4 * place : 4 * place + 4] / SCALES).numpy()
-
-        return score_and_codes
-
     def _mask(self, place: int) -> Any:
         return lambda X: _signed(_without_gradient(self.masks, X)[0][:, [place]]).numpy()
+
+
+@dataclass(frozen=True)
+class RegionLayers:
+    """The layers of regions in place of `Detectors`."""
+
+    layer: Layer
+    labels: tuple[str, ...]
+
+    def __call__(self, X: Array) -> tuple[Array, Array]:
+        scores, codes = _without_gradient(self.layer, X)
+        shares = scores.softmax(1)[:, : len(self.labels)]
+        return (2 * shares - 1).numpy(), (codes.reshape(len(X), len(self.labels), 4) / SCALES).numpy()
 
 
 def trained(

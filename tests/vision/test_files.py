@@ -38,7 +38,7 @@ def contents(tmp_path_factory):
 def coefficients(model):
     if isinstance(model, vision.PixelClassifier):
         return model._predictor.coefficients
-    return model._model.detectors["red"].function.coefficients
+    return model._model.detectors.function.coefficients
 
 
 def mutated(content, generator, limit):
@@ -85,12 +85,14 @@ def resigned(content, change):
 
 HARMFUL = {
     "no detectors": lambda d, a: d["fitted"].update(detectors=[]),
+    "detectors of other classes": lambda d, a: d["fitted"].update(detectors=["blue"]),
+    "an earlier version": lambda d, a: d["fitted"].pop("format"),
     "doubled classes": lambda d, a: d["fitted"].update(classes=["red", "red"]),
     "classes of another kind": lambda d, a: d["fitted"].update(classes=[None]),
     "an array of another shape": lambda d, a: a.update({"proposer.beta": a["proposer.beta"][:, :3]}),
     "an array of another type": lambda d, a: a.update({"proposer.kinds": a["proposer.kinds"].astype(float)}),
     "anchors that do not exist": lambda d, a: a.update({"proposer.kinds": a["proposer.kinds"] + 99}),
-    "numbers that are not finite": lambda d, a: a["detectors.0.beta"].fill(np.nan),
+    "numbers that are not finite": lambda d, a: a["detectors.beta"].fill(np.nan),
     "a missing array": lambda d, a: a.pop("masks.0.beta"),
     "directions of another size": lambda d, a: a.update({"directions.8": a["directions.8"][:2]}),
     "a network that does not exist": lambda d, a: d["parameters"].update(net="vgg"),

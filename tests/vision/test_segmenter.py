@@ -1,5 +1,7 @@
 """Instances: found again, whatever the order in which they were taught, added one by one, and forgotten."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
@@ -7,9 +9,13 @@ from sklearn.exceptions import NotFittedError
 import gyrfalcon as gf
 from gyrfalcon import vision
 from gyrfalcon.vision import finding
-from gyrfalcon.vision.frames import Quota
+from gyrfalcon.vision.annotations import read_instances
+from gyrfalcon.vision.frames import Quota, share
+from gyrfalcon.vision.masks import mask_rows
 from gyrfalcon.vision.minibootstrap import Settings, Whitened, minibootstrap
+from gyrfalcon.vision.regions import PLACE_WEIGHT
 from gyrfalcon.vision.segmenter import MOST_FRAMES
+from reference import dense, ridge
 from reference import vision as plain
 from reference.vision import colors, picture
 
@@ -20,8 +26,20 @@ def teacher(**changes):
     return vision.InstanceSegmenter(colors, **SETTINGS | changes)
 
 
+def rounded(seed, labels=("red",)):
+    """A picture whose objects are the ellipses in its rectangles, so that masks have something to learn."""
+    image, masks = picture(seed, labels)
+    for label, mask in masks.items():
+        left, top, right, bottom = vision.boxes.box_of(mask)
+        y, x = np.mgrid[: mask.shape[0], : mask.shape[1]] + 0.5
+        outside = np.hypot((2 * x - left - right) / (right - left), (2 * y - top - bottom) / (bottom - top)) > 1
+        image[mask & outside] = 110
+        masks[label] = mask & ~outside
+    return image, masks
+
+
 def shown(label, count=4, first=0):
-    return [picture(first + seed, (label,)) for seed in range(count)]
+    return [rounded(first + seed, (label,)) for seed in range(count)]
 
 
 def taught(*labels, between=False, **changes):
@@ -38,8 +56,9 @@ def numbers(model):
     """All coefficients of a trained model, by module and class."""
     made = model._model
     found = {"proposals": made.proposer.function.coefficients}
-    for label, detector in made.detectors.items():
-        found[f"detector of {label}"] = detector.function.coefficients
+    found |= {"centers of detectors": made.detectors.function.centers}
+    for place, label in enumerate(made.detectors.labels):
+        found[f"detector of {label}"] = made.detectors.function.coefficients[:, 5 * place : 5 * place + 5]
     return found | {f"masks of {label}": masks.coefficients for label, masks in made.masks.items()}
 
 
@@ -82,6 +101,80 @@ def test_quotas_that_cut_do_not_change_that(monkeypatch):
     model = taught("red", "blue", "green")
     assert_same(model, taught("green", "red", "blue", between=True))
     assert all(len(frame.regions.keys) < 100 for frame in model._frames.values())
+
+
+def test_frames_in_any_order_give_the_same_bits(monkeypatch):
+    """Sorted by class, mixed or backwards, trained in between or not, with pools that later frames cut."""
+    monkeypatch.setattr("gyrfalcon.vision.segmenter.BATCH_SIZE", 100)
+    frames = [pair for label in ("red", "blue") for pair in shown(label, count=12)]
+    orders = np.arange(24), np.random.default_rng(0).permutation(24), np.arange(24)[::-1]
+    models = [teacher(), teacher(), teacher()]
+    for model, order in zip(models, orders, strict=True):
+        for count, place in enumerate(order):
+            model.observe(*frames[place])
+            if model is models[1] and count in (7, 15):
+                model.train()
+    assert_same(models[0].train(), models[1].train())
+    assert_same(models[0], models[2].train())
+    kept = [len(frame.masks["red"].keys) for frame in models[0]._frames.values() if "red" in frame.masks]
+    assert kept == [67] * 12  # of 400 samples, as many as each of six frames would give
+
+
+def test_what_is_kept_is_cut_rarely():
+    """So that a frame costs the same however many came before: fewer than four cuts while frames double."""
+    quotas = [Quota.kept(10_000, frames) for frames in range(1, 2001)]
+    assert sum(a != b for a, b in pairwise(quotas)) <= 4 * 9
+    assert all(
+        kept.negatives >= Quota.learned(10_000, (frames + 1) // 2).negatives for frames, kept in enumerate(quotas, 1)
+    )
+    assert all(
+        kept.negatives <= 1.34 * Quota.learned(10_000, (frames + 1) // 2).negatives + 1
+        for frames, kept in enumerate(quotas, 1)
+    )
+
+
+def test_masks_are_dense_nystrom_on_the_samples_of_all_frames():
+    """In float64, up to the rounding of float32 entries, for centers that are not nearly the same."""
+    model = taught("red", length_scales=(4.0, 4.0, 1.5), penalties=(1e-4, 1e-4, 1e-3))
+    rows = [frame.masks["red"] for frame in sorted(model._frames.values(), key=lambda frame: frame.digest)]
+    X = np.concatenate([one.X for one in rows]).astype(np.float64)
+    targets = np.where(np.concatenate([one.inside for one in rows]), 1.0, -1.0)[:, None]
+    masks, kernel = model._model.masks["red"], gf.kernels.Gaussian(1.5)
+    centers = masks.centers.astype(np.float64)
+    assert len(X) == 4 * 28 * 28
+    assert np.abs(masks.coefficients).max() > 0.01
+    K = dense(kernel, X, centers)
+    expected, offset = ridge.nystrom(K, dense(kernel, centers, centers), targets, 1e-3, intercept=True)
+    np.testing.assert_allclose(K @ masks.coefficients + masks.intercept, K @ expected + offset, rtol=0, atol=2e-3)
+
+
+def test_masks_are_trained_anew_only_where_something_changed():
+    model = taught("red", "blue")
+    before = model._model.masks
+    last = model.observe(*rounded(50, ("blue",)))
+    after = model.train()._model.masks
+    assert after["red"] is before["red"]
+    assert not np.array_equal(after["blue"].coefficients, before["blue"].coefficients)
+    model.forget(last)
+    assert_same(model.train(), taught("red", "blue"))
+
+
+def test_samples_beside_outlines_are_taken_more_often():
+    image = picture(0)[0]
+    y, x = np.mgrid[:96, :128] + 0.5
+    instances = read_instances({"red": np.hypot((x - 64) / 60, (y - 48) / 44) < 1}, (96, 128))
+    model = teacher()
+    model._ready()
+    found = model._features(image)
+    every, some = (mask_rows(found, instances, None, 0, 1, most) for most in (784, 200))
+
+    def share_beside(rows):
+        radius = np.hypot(*(2 * rows.X[:, -2:].astype(float).T / PLACE_WEIGHT - 1))
+        return (np.abs(radius - 1) < 1 / 28).mean()
+
+    assert len(every.keys) == 784
+    assert len(some.keys) == 200
+    assert share_beside(some) > 1.7 * share_beside(every)
 
 
 def test_another_class_leaves_the_masks_of_the_first_as_they_are():
@@ -213,6 +306,8 @@ def test_pools_are_full_after_five_frames():
             quota = Quota.learned(4000, len(frames))
             rows = [frame.regions.negative(0, 0.3) for frame in frames]
             sizes[seed + 1] = sum(min(len(own), quota.negatives) for own in rows)
+            samples = sum(min(len(frame.masks["red"].keys), share(8000, len(frames))) for frame in frames)
+            assert samples == {5: 5 * 784, 30: 30 * 267}[seed + 1]
             assert sum(min(len(frame.regions.positive(0, 0.6)), quota.positives) for frame in frames) <= 2010
     assert sizes[5] == 4000
     assert sizes[30] == 30 * 134
@@ -248,7 +343,6 @@ def test_the_minibootstrap_is_algorithm_1():
 def test_memory_is_bounded(monkeypatch):
     monkeypatch.setattr("gyrfalcon.vision.segmenter.MOST_FRAMES", 12)
     monkeypatch.setattr("gyrfalcon.vision.segmenter.BATCH_SIZE", 60)
-    monkeypatch.setattr("gyrfalcon.vision.additive.HISTORY", 4)
     forward, backward = teacher(), teacher()
     frames = [picture(seed) for seed in range(40)]
     for model, order in ((forward, frames), (backward, frames[::-1])):
@@ -257,7 +351,7 @@ def test_memory_is_bounded(monkeypatch):
     for model in (forward, backward):
         assert len(model._frames) == 12
         assert sum(len(frame.regions.keys) for frame in model._frames.values()) < 12 * 60
-        assert len(model._digests) <= 2 * (12 + 4)
+        assert len(model._digests) <= 2 * 12
         assert model._ranks.keys() <= model._frames.keys()
     kept = [{frame.digest for frame in model._frames.values()} for model in (forward, backward)]
     assert kept[0] == kept[1]

@@ -15,6 +15,7 @@ from .sums import Sums
 from .whitening import Whitening
 
 BITS = 38  # after the binary point; 25 are left before it
+SCALE = 2.0**BITS
 LARGEST = 2.0 ** (62 - BITS)
 
 
@@ -64,7 +65,7 @@ class ExactMoments:
         """Those of no rows."""
         m = whitening.size
         shapes = (m, m), (m, 1), (m, outputs), (outputs,), (outputs,)
-        second, features, cross, targets, squares = (np.zeros(shape, dtype=np.int64) for shape in shapes)
+        second, features, cross, targets, squares = (np.zeros(shape, dtype=np.int64, order="F") for shape in shapes)
         return cls(whitening, second, features, cross, targets, squares, 0)
 
     def plus(self, moments: Moments) -> ExactMoments:
@@ -85,8 +86,9 @@ class ExactMoments:
         count = self.count + sign * moments.count
         if count > LARGEST:
             raise OverflowError(f"exact moments hold {LARGEST:,.0f} rows at most")
+        add = np.add if sign > 0 else np.subtract
         return replace(
-            self, count=count, **{name: getattr(self, name) + sign * _fixed(part) for name, part in parts.items()}
+            self, count=count, **{name: add(getattr(self, name), _fixed(part)) for name, part in parts.items()}
         )
 
     def with_output(self, value: float) -> ExactMoments:
@@ -133,8 +135,9 @@ class ExactMoments:
 
 
 def _fixed(values: Array) -> Array:
-    return np.asarray(np.rint(np.ldexp(values, BITS)).astype(np.int64))
+    scaled = values * SCALE  # a power of two: as exact as ldexp, which takes one number after another
+    return np.rint(scaled, out=scaled).astype(np.int64)
 
 
 def _real(values: Array) -> Array:
-    return np.asarray(np.ldexp(values.astype(np.float64), -BITS))
+    return np.asarray(values.astype(np.float64) / SCALE)

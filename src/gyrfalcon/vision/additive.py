@@ -12,7 +12,7 @@ from gyrfalcon.matrix import KernelMatrix
 from gyrfalcon.matrix.predictor import Predictor
 from gyrfalcon.moments import ExactMoments, Moments, Whitening
 
-from .keys import smallest
+from .keys import balanced
 
 Array = np.ndarray[Any, Any]
 
@@ -132,13 +132,3 @@ class AdditiveClassifier:
         assert self.centers is not None
         beta, intercept, _ = self.sums.moments().solve(self.penalty)
         return Predictor(self.kernel, self.centers.astype(np.float32), beta, intercept)
-
-
-def balanced(labels: Array, keys: Array, count: int) -> Array:
-    """Indices of rows with the smallest keys, of each label as many as of the others as far as there are so many."""
-    order, seen = smallest(keys, len(keys)), np.zeros(int(labels.max(initial=0)) + 1, dtype=np.int64)
-    ranks = np.empty(len(keys), dtype=np.int64)
-    for label in range(len(seen)):
-        own = order[labels[order] == label]
-        ranks[own] = np.arange(len(own))
-    return np.lexsort((keys, ranks))[:count]

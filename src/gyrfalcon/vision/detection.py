@@ -1,8 +1,8 @@
-"""On-line detection: for each class a classifier of regions and a refiner of boxes."""
+"""On-line detection: for each class a classifier of regions and a refiner of boxes, all with the same centers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,63 +11,113 @@ import numpy as np
 from gyrfalcon.matrix.predictor import Predictor
 
 from .frames import MOST_POSITIVES, REGION_NEGATIVE, REGION_POSITIVE, Frame, Quota
-from .keys import shuffled_keys, smallest
+from .keys import balanced, shuffled_keys, smallest
 from .minibootstrap import Settings, Whitened, center_count, minibootstrap
 
 Array = np.ndarray[Any, Any]
 
 REFINER_PENALTY = 1.0
+COLUMNS = 5  # of each class: the score and the refinement of the box
 
 
 @dataclass(frozen=True)
-class Detector:
-    """A trained detector of one class: a function with five outputs, the score and the refinement of the box."""
+class Detectors:
+    """Trained detectors.
 
+    Attributes
+    ----------
+    labels : tuple of str
+        The classes that have one.
+    function : Predictor
+        Five outputs for each of them, one class after another.
+    """
+
+    labels: tuple[str, ...]
     function: Predictor
 
     def __call__(self, X: Array) -> tuple[Array, Array]:
-        """Scores, near 1 for regions that show the class and -1 for others, and codes; see `boxes.decode`."""
-        found = self.function(X)
-        return found[:, 0], found[:, 1:]
+        """Scores of regions, near 1 for those that show a class and -1 for others, and codes; see `boxes.encode`.
+
+        Of shape (n, classes) and (n, classes, 4).
+        """
+        found = self.function(X).reshape(len(X), len(self.labels), COLUMNS)
+        return found[:, :, 0], found[:, :, 1:]
 
 
-def train_detector(frames: Sequence[Frame], label: str, settings: Settings) -> Detector | None:
-    """The detector of a class, or None if no frame shows it, or none shows anything else."""
-    quota = Quota.learned(settings.total, len(frames))
-    keys, codes, positive, taken = [], [], [], []
-    for frame in frames:
-        rows, kind = frame.regions, frame.kind(label)
-        shown = np.zeros(0, dtype=np.int64) if kind is None else rows.positive(kind, REGION_POSITIVE)
-        shown = shown[smallest(rows.keys[shown], quota.positives)]
-        eligible = rows.negative(kind, REGION_NEGATIVE)
-        others = eligible[smallest(rows.keys[eligible], quota.negatives)]
-        both = np.concatenate([shown, others])
-        taken.append(both)
-        keys.append(rows.keys[both])
-        positive.append(np.arange(len(both)) < len(shown))
-        codes.append(np.zeros((len(both), 4)) if kind is None else rows.codes[both, kind])
-    order, is_positive = shuffled_keys(np.concatenate(keys)), np.concatenate(positive)
-    shown, others = np.flatnonzero(is_positive), np.flatnonzero(~is_positive)
-    if len(shown) == 0 or len(others) == 0:
+@dataclass(frozen=True)
+class Pool:
+    """What a detector learns from: rows of the regions of all frames, in the order of their shuffled keys.
+
+    Attributes
+    ----------
+    shown, others : arrays of int
+        Positives and negatives.
+    codes : array of shape (len(shown), 4)
+    """
+
+    shown: Array
+    others: Array
+    codes: Array
+
+
+def train_detectors(frames: Sequence[Frame], labels: Iterable[str], settings: Settings) -> Detectors | None:
+    """Detectors of all classes that are shown and that are not everywhere; None if there is none.
+
+    They share their centers, so that the kernel is evaluated once for all of them, in learning and in finding.
+    """
+    starts = np.cumsum([0, *(len(frame.regions.keys) for frame in frames)])
+    keys = shuffled_keys(np.concatenate([frame.regions.keys for frame in frames]))
+    found = {label: _pool(frames, label, starts, keys, settings) for label in sorted(labels)}
+    pools = {label: pool for label, pool in found.items() if len(pool.shown) and len(pool.others)}
+    if not pools:
         return None
-    shown = shown[smallest(order[shown], MOST_POSITIVES)]
-    room = max(settings.batch_size, settings.total - len(shown))  # so that the work does not grow with the positives
-    others = others[smallest(order[others], room)]
-    features, aims = _features(frames, taken, np.concatenate([shown, others])), np.concatenate(codes)[shown]
-    shown, others = np.split(np.arange(len(features)), [len(shown)])
-    count = center_count(settings, len(features))
-    first = shown[: max(count // 2, count - len(others))]
-    space = Whitened(settings, features, np.concatenate([first, others[: count - len(first)]]))
-    refiner = space.refiner(shown, aims, REFINER_PENALTY)
-    classifier = minibootstrap(space, shown, others, settings)
-    return Detector(space.predictor([classifier, refiner]))
+    used = np.unique(np.concatenate([rows for pool in pools.values() for rows in (pool.shown, pool.others)]))
+    pools = {
+        label: Pool(np.searchsorted(used, pool.shown), np.searchsorted(used, pool.others), pool.codes)
+        for label, pool in pools.items()
+    }
+    space = Whitened(settings, _features(frames, starts, used), _centers(list(pools.values()), keys[used], settings))
+    solutions = []
+    for pool in pools.values():
+        refiner = space.refiner(pool.shown, pool.codes, REFINER_PENALTY)
+        solutions += [minibootstrap(space, pool.shown, pool.others, settings), refiner]
+    return Detectors(tuple(pools), space.predictor(solutions))
 
 
-def _features(frames: Sequence[Frame], taken: list[Array], chosen: Array) -> Array:
-    """Features of some of the rows that were taken of each frame, in the order in which they were chosen."""
-    found = np.empty((len(chosen), frames[0].regions.X.shape[1]), dtype=np.float32)
-    frame, row = np.repeat(np.arange(len(frames)), [len(rows) for rows in taken])[chosen], np.concatenate(taken)[chosen]
-    for number, one in enumerate(frames):
-        own = frame == number
-        found[own] = one.regions.X[row[own]]
+def _pool(frames: Sequence[Frame], label: str, starts: Array, keys: Array, settings: Settings) -> Pool:
+    quota = Quota.learned(settings.total, len(frames))
+    positives, negatives, codes = [], [], []
+    for frame, start in zip(frames, starts[:-1], strict=True):
+        rows, kind = frame.regions, frame.kind(label)
+        eligible = rows.negative(kind, REGION_NEGATIVE)
+        negatives.append(start + eligible[smallest(rows.keys[eligible], quota.negatives)])
+        if kind is not None:
+            own = rows.positive(kind, REGION_POSITIVE)
+            own = own[smallest(rows.keys[own], quota.positives)]
+            positives.append(start + own)
+            codes.append(rows.codes[own, kind])
+    shown = np.concatenate([np.zeros(0, dtype=np.int64), *positives])
+    order = smallest(keys[shown], MOST_POSITIVES)
+    others = np.concatenate(negatives)
+    room = max(settings.batch_size, settings.total - len(order))  # so that the work does not grow with the positives
+    return Pool(shown[order], others[smallest(keys[others], room)], np.concatenate([np.zeros((0, 4)), *codes])[order])
+
+
+def _centers(pools: list[Pool], keys: Array, settings: Settings) -> Array:
+    """Up to half of them positives, of each class as many as of the others, and the rest negatives."""
+    shown, first = np.unique(np.concatenate([pool.shown for pool in pools]), return_index=True)
+    kinds = np.repeat(np.arange(len(pools)), [len(pool.shown) for pool in pools])[first]
+    others = np.setdiff1d(np.unique(np.concatenate([pool.others for pool in pools])), shown)
+    count = center_count(settings, len(shown) + len(others))
+    taken = shown[balanced(kinds, keys[shown], max(count // 2, count - len(others)))]
+    return np.concatenate([taken, others[smallest(keys[others], count - len(taken))]])
+
+
+def _features(frames: Sequence[Frame], starts: Array, used: Array) -> Array:
+    """Features of some regions, in the order of frames."""
+    found = np.empty((len(used), frames[0].regions.X.shape[1]), dtype=np.float32)
+    limits = np.searchsorted(used, starts)
+    for place, frame in enumerate(frames):
+        own = slice(limits[place], limits[place + 1])
+        found[own] = frame.regions.X[used[own] - starts[place]]
     return found

@@ -10,7 +10,7 @@ import numpy as np
 from gyrfalcon.matrix.predictor import Predictor
 
 from . import boxes
-from .detection import Detector
+from .detection import Detectors
 from .extractors import SamDecoder
 from .features import FeatureMap
 from .masks import predict_masks
@@ -62,17 +62,17 @@ class Model:
     """What `train` makes, replaced as a whole, so that `predict` in another thread sees the old one or the new one."""
 
     proposer: Proposer
-    detectors: dict[str, Detector]
+    detectors: Detectors | None
     masks: dict[str, Predictor]
 
 
 def find(model: Model, found: FeatureMap, min_score: float, decoder: SamDecoder | None = None) -> list[Found]:
     """The instances in a frame, best first; their masks and boxes refined if there is a decoder."""
+    if model.detectors is None:
+        return []
     proposed, outputs = model.proposer(found)
-    first = region_features(found, proposed)
     results: list[Found] = []
-    for label, detector in model.detectors.items():
-        regions, scores = _refined(detector, found, proposed, (1 + outputs) / 2, first)
+    for label, (regions, scores) in _refined(model.detectors, found, proposed, (1 + outputs) / 2).items():
         likely = np.flatnonzero(_squashed(scores) >= min_score)
         kept = likely[boxes.non_maximum_suppression(regions[likely], scores[likely], SUPPRESSION)[:MOST_FOUND]]
         placed = boxes.voted(regions[kept], regions[likely], scores[likely], VOTE)
@@ -86,17 +86,31 @@ def find(model: Model, found: FeatureMap, min_score: float, decoder: SamDecoder 
     return _one_class_each(results)[:MOST_FOUND]
 
 
-def _refined(detector: Detector, found: FeatureMap, regions: Array, proposed: Array, X: Array) -> tuple[Array, Array]:
-    """Regions moved to where a detector wants them, several times over, and the scores of all places they were at."""
-    scores = PROPOSED * proposed
+def _refined(
+    detectors: Detectors, found: FeatureMap, proposed: Array, proposals: Array
+) -> dict[str, tuple[Array, Array]]:
+    """For each class regions moved to where its detector wants them, several times over, and their scores.
+
+    Scores are means over all places where a region was. The first places are the same for all classes.
+    """
+    count = len(detectors.labels)
+    regions = np.repeat(proposed[None], count, axis=0)
+    scores = np.repeat(PROPOSED * proposals[None], count, axis=0)
+    kept = np.ones(scores.shape, dtype=bool)
     for turn in range(PASSES):
-        X = region_features(found, regions) if turn else X
-        outputs, codes = detector(X)
+        outputs, codes = detectors(region_features(found, regions.reshape(-1, 4) if turn else proposed))
+        if turn:
+            own = np.arange(count)
+            outputs = outputs.reshape(count, len(proposed), count)[own, :, own]
+            codes = codes.reshape(count, len(proposed), count, 4)[own, :, own]
+        else:
+            outputs, codes = outputs.T, codes.transpose(1, 0, 2)
         scores = scores + (1 - PROPOSED) / PASSES * (1 + outputs) / 2
-        moved = boxes.clip(boxes.decode(regions, codes), found.shape)
-        whole = (moved[:, 2:] - moved[:, :2] >= 1).all(1)
-        regions, scores = moved[whole], scores[whole]
-    return regions, scores
+        moved = boxes.clip(boxes.decode(regions.reshape(-1, 4), codes.reshape(-1, 4)), found.shape)
+        kept &= (moved[:, 2:] - moved[:, :2] >= 1).all(1).reshape(kept.shape)
+        regions = moved.reshape(regions.shape)
+    pairs = zip(regions, scores, kept, strict=True)
+    return {label: (own[ok], score[ok]) for label, (own, score, ok) in zip(detectors.labels, pairs, strict=True)}
 
 
 def _squashed(scores: Array) -> Array:

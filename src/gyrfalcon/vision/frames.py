@@ -1,4 +1,4 @@
-"""What is kept of a frame for the classifiers of locations and of regions.
+"""What is kept of a frame for the classifiers of locations, of regions and of pixels.
 
 A frame has many candidates. Which of them are kept is decided by their keys and by how many frames there are, and not
 by when the frame came, so that the classifiers do not depend on the order of frames or of classes.
@@ -6,7 +6,8 @@ by when the frame came, so that the classifiers do not depend on the order of fr
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from .regions import location_features, region_features
 Array = np.ndarray[Any, Any]
 
 FULL = 5  # frames fill the pools of candidates: what is learned from does not grow with more of them
+STEP_DIGITS = 3  # of the number of frames that decides how much of each is kept
 MOST_POSITIVES = 2000  # of one classifier
 LOCATION_POSITIVE, LOCATION_NEGATIVE = 0.7, 0.3
 REGION_POSITIVE, REGION_NEGATIVE = 0.6, 0.3
@@ -68,6 +70,29 @@ class Candidates:
 
 
 @dataclass(frozen=True)
+class MaskRows:
+    """Samples of the boxes of one class in a frame, in the order of their keys.
+
+    Attributes
+    ----------
+    X : array of shape (n, d)
+    inside : array of bool of shape (n,)
+        Whether a sample is in the mask of an instance.
+    keys : array of uint64 of shape (n,)
+    """
+
+    X: Array
+    inside: Array
+    keys: Array
+
+    def taken(self, count: int) -> MaskRows:
+        """The first ones, copied, so that the others can be freed."""
+        if count >= len(self.keys):
+            return self
+        return MaskRows(self.X[:count].copy(), self.inside[:count].copy(), self.keys[:count].copy())
+
+
+@dataclass(frozen=True)
 class Frame:
     """What is kept of one frame.
 
@@ -78,6 +103,8 @@ class Frame:
     labels : list of str
         The classes in it, in the order of the columns of `regions`.
     locations, regions : Candidates
+    masks : dict of str to MaskRows
+        For each class in it.
     found : FeatureMap or None
         Only for the serial protocol, whose regions come from the trained proposals.
     instances : list of Instance
@@ -88,6 +115,7 @@ class Frame:
     labels: tuple[str, ...]
     locations: Candidates
     regions: Candidates
+    masks: Mapping[str, MaskRows] = field(default_factory=dict)
     found: FeatureMap | None = None
     instances: tuple[Instance, ...] = ()
 
@@ -95,10 +123,11 @@ class Frame:
         """The column of a class, or None if the frame does not have it."""
         return self.labels.index(label) if label in self.labels else None
 
-    def pruned(self, locations: Quota, regions: Quota) -> Frame:
+    def pruned(self, locations: Quota, regions: Quota, masks: Mapping[str, int]) -> Frame:
         """With no more candidates of each kind than the quotas say; what is kept of less is kept of more."""
         return replace(
             self,
+            masks={label: rows.taken(masks[label]) for label, rows in self.masks.items()},
             locations=prune(self.locations, locations, LOCATION_POSITIVE, LOCATION_NEGATIVE),
             regions=prune(self.regions, regions, REGION_POSITIVE, REGION_NEGATIVE),
         )
@@ -117,13 +146,27 @@ class Quota:
     @classmethod
     def learned(cls, negatives: int, frames: int) -> Quota:
         """Of each of so many frames, to learn from so many negatives of a kind."""
-        shares = max(FULL, frames)
-        return cls(-(-MOST_POSITIVES // shares), -(-negatives // shares))
+        return cls(share(MOST_POSITIVES, frames), share(negatives, frames))
 
     @classmethod
     def kept(cls, negatives: int, frames: int) -> Quota:
         """What is kept: what is learned from if up to half of the frames are forgotten."""
-        return cls.learned(negatives, (frames + 1) // 2)
+        return cls.learned(negatives, left(frames))
+
+
+def share(total: int, frames: int) -> int:
+    """What each of so many frames contributes to a pool that so many fill."""
+    return -(-total // max(FULL, frames))
+
+
+def left(frames: int) -> int:
+    """How many frames are left at least if up to half of so many are forgotten.
+
+    Rounded down to three binary digits, so that what is kept of all frames is cut rarely, and not with each new one.
+    """
+    half = (frames + 1) // 2
+    digits = max(0, half.bit_length() - STEP_DIGITS)
+    return half >> digits << digits
 
 
 def prune(candidates: Candidates, quota: Quota, positive: float, negative: float) -> Candidates:

@@ -60,3 +60,13 @@ def smallest(keys: Array, count: int) -> Array:
     else:
         kept = np.arange(len(keys))
     return np.asarray(kept[np.argsort(keys[kept], kind="stable")])
+
+
+def balanced(labels: Array, keys: Array, count: int) -> Array:
+    """Indices of rows with the smallest keys, of each label as many as of the others as far as there are so many."""
+    order, seen = smallest(keys, len(keys)), np.zeros(int(labels.max(initial=0)) + 1, dtype=np.int64)
+    ranks = np.empty(len(keys), dtype=np.int64)
+    for label in range(len(seen)):
+        own = order[labels[order] == label]
+        ranks[own] = np.arange(len(own))
+    return np.lexsort((keys, ranks))[:count]

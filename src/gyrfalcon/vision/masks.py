@@ -2,51 +2,96 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
+from scipy.linalg import blas
+from scipy.ndimage import maximum_filter
 from torch.nn import functional
 
+from gyrfalcon.kernels import Gaussian
+from gyrfalcon.linalg.triangles import mirror
+from gyrfalcon.matrix import KernelMatrix
 from gyrfalcon.matrix.predictor import Predictor
+from gyrfalcon.moments import Moments, Sums, Whitening
 
-from .additive import LabeledRows
 from .annotations import Instance
 from .features import FeatureMap
-from .keys import candidate_keys, smallest
+from .frames import KEPT_TYPE, Frame, MaskRows, share
+from .keys import balanced, candidate_keys, smallest
+from .minibootstrap import Settings
 from .regions import MASK_SIDE, grid_points, mask_features
 
 Array = np.ndarray[Any, Any]
 
-SUBSAMPLE = 0.3  # the share of the samples of a box that is learned from
 CORE = 0.7  # where only a box is known, its inner ellipse of this size is taken for the object
 MARGIN = 1.5  # and what is outside of it, in a box larger by this factor, for background
-LARGEST_ROWS = 2000  # of one class in one frame
+EDGE_WEIGHT = 3  # samples beside an outline are so many times as likely to be learned from
 
 
 def mask_rows(
-    found: FeatureMap, instances: list[Instance], ignore: Array | None, seed: int, digest: int
-) -> LabeledRows:
-    """Samples of the boxes of one class in a frame, of class 0 where the object is and 1 where it is not."""
-    X, labels = [], []
+    found: FeatureMap, instances: list[Instance], ignore: Array | None, seed: int, digest: int, most: int
+) -> MaskRows:
+    """At most so many samples of the boxes of one class in a frame, those with the smallest keys in their order."""
+    margins, inside, outside, edges = [], [], [], []
     for one in instances:
         margin = MARGIN if one.mask is None else 1.0
-        x, y = grid_points(one.box[None], margin)
+        x, y = (side[0] for side in grid_points(one.box[None], margin))
         if one.mask is None:
-            inside, outside = _guess(x[0], y[0], one.box)
+            within, without = _guess(x, y, one.box)
         else:
-            inside = one.mask[_pixel(y[0], found.shape[0])[:, None], _pixel(x[0], found.shape[1])]
-            outside = ~inside
+            within = one.mask[_pixel(y, found.shape[0])[:, None], _pixel(x, found.shape[1])]
+            without = ~within
         if ignore is not None:
-            outside &= ~ignore[_pixel(y[0], found.shape[0])[:, None], _pixel(x[0], found.shape[1])]
-        X.append(mask_features(found, one.box[None], margin))
-        labels.append(np.where(inside, 0, np.where(outside, 1, -1)).ravel())
-    features, marks = np.concatenate(X), np.concatenate(labels)
+            without &= ~ignore[_pixel(y, found.shape[0])[:, None], _pixel(x, found.shape[1])]
+        inside.append(within.ravel())
+        outside.append(without.ravel())
+        edges.append((maximum_filter(within, 3) & maximum_filter(without, 3)).ravel())
+        margins.append(margin)
+    marks, known = np.concatenate(inside), np.concatenate(outside) | np.concatenate(inside)
     keys = candidate_keys(seed, digest, len(marks), "masks")
-    known = np.flatnonzero(marks >= 0)
-    count = min(LARGEST_ROWS, int(np.ceil(SUBSAMPLE * len(known))))
-    kept = np.sort(known[smallest(keys[known], count)])
-    return LabeledRows(features[kept], np.eye(2, dtype=np.float32)[marks[kept]], keys[kept])
+    keys = np.where(np.concatenate(edges), keys // np.uint64(EDGE_WEIGHT), keys)
+    eligible = np.flatnonzero(known)
+    kept = eligible[smallest(keys[eligible], most)]
+    features = np.empty((len(kept), len(found.values) + 2), dtype=KEPT_TYPE)
+    of, cell = np.divmod(kept, MASK_SIDE**2)
+    for number, (one, margin) in enumerate(zip(instances, margins, strict=True)):
+        own = of == number
+        features[own] = mask_features(found, one.box[None], margin, cell[own])
+    return MaskRows(features, marks[kept], keys[kept])
+
+
+def train_masks(frames: Sequence[Frame], label: str, settings: Settings) -> Predictor | None:
+    """The function that is near 1 inside of objects of a class and -1 around them; None if no frame shows one."""
+    rows = [frame.masks[label] for frame in frames if label in frame.masks]
+    most = share(settings.total, len(rows))
+    taken = [one.taken(most) for one in rows]
+    inside = np.concatenate([one.inside for one in taken]) if taken else np.zeros(0, dtype=bool)
+    if len(inside) == 0:
+        return None
+    X = np.concatenate([one.X for one in taken]).astype(np.float32)
+    keys = np.concatenate([one.keys for one in taken])
+    kernel, centers = Gaussian(settings.length_scale), X[balanced(inside.astype(np.int64), keys, settings.n_centers)]
+    moments = _moments(KernelMatrix(kernel, X, centers), np.where(inside, 1.0, -1.0)[:, None])
+    beta, intercept, _ = moments.solve(settings.penalty)
+    return Predictor(kernel, centers, beta, intercept)
+
+
+def _moments(K: KernelMatrix, targets: Array) -> Moments:
+    """Those of all rows of a float32 kernel matrix, whitened after they are summed, which is half the work.
+
+    The jitter of float32 entries bounds what whitening makes of the rounding of float64 sums.
+    """
+    whitening, entries = Whitening.of(K, torch.float32), np.ascontiguousarray(K.to_dense(), dtype=np.float64)
+    second = blas.dsyrk(1.0, entries.T)
+    mirror(second, from_lower=False)
+    second = whitening.pull(whitening.pull(second).T)
+    sums = Sums.of(np.ones(len(entries)), entries.T, targets)
+    sums = replace(sums, features=whitening.pull(sums.features), cross=whitening.pull(sums.cross))
+    return Moments(whitening, second, sums, len(entries), np.zeros(targets.shape[1]))
 
 
 def predict_masks(model: Predictor | None, found: FeatureMap, boxes: Array) -> tuple[Array, Array]:

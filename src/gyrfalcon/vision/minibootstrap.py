@@ -141,10 +141,16 @@ def minibootstrap(space: Whitened, positives: Array, negatives: Array, settings:
     least = max(len(positives), int(LEAST_KEPT * size))
     batches = [negatives[start : start + size] for start in range(0, min(len(negatives), settings.total), size)]
     chosen = batches[0] if batches else np.zeros(0, dtype=np.int64)
-    moments = space.moments(positives, np.ones((len(positives), 1))) + space.first_negative(chosen)
+    shown = space.moments(positives, np.ones((len(positives), 1)))
+    moments = shown + space.first_negative(chosen)
     solution = space.solve(moments, settings.penalty)
     for place, batch in enumerate(batches[1:]):
-        moments, chosen = _without_easy(space, moments, chosen, solution, least)
+        kept = chosen[_hard_enough(space, chosen, solution, least)]
+        if 2 * len(kept) < len(chosen):
+            moments = shown + space.negative(kept)
+        elif len(kept) < len(chosen):
+            moments = moments - space.negative(np.setdiff1d(chosen, kept, assume_unique=True))
+        chosen = kept
         hard = batch[space.scores(batch, solution) > HARD]
         if len(hard) == 0 and place < len(batches) - 2:
             continue
@@ -154,19 +160,14 @@ def minibootstrap(space: Whitened, positives: Array, negatives: Array, settings:
     return solution
 
 
-def _without_easy(
-    space: Whitened, moments: Moments, chosen: Array, solution: Solution, least: int
-) -> tuple[Moments, Array]:
-    """Drop easy negatives, but for the first ones, so that a number of negatives stays.
+def _hard_enough(space: Whitened, chosen: Array, solution: Solution, least: int) -> Array:
+    """Which negatives stay: those that are not easy, and the first easy ones, so that a number of negatives stays.
 
     Without any of them a classifier of hard negatives alone may take what was easy for positive.
     """
     easy = space.scores(chosen, solution) < EASY
-    spared = np.flatnonzero(easy)[: max(0, least - int((~easy).sum()))]
-    easy[spared] = False
-    if not easy.any():
-        return moments, chosen
-    return moments - space.negative(chosen[easy]), chosen[~easy]
+    easy[np.flatnonzero(easy)[: max(0, least - int((~easy).sum()))]] = False
+    return ~easy
 
 
 def center_count(settings: Settings, rows: int) -> int:

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
+from gyrfalcon.matrix.predictor import Predictor
 from gyrfalcon.persistence import State
 
 from . import files, segmenter_files
-from .additive import AdditiveClassifier
 from .annotations import Instance, digest_of, read_instances
-from .detection import Detector, train_detector
+from .detection import train_detectors
 from .extractors import SamDecoder, check_image, sam_decoder
 from .features import FeatureMap, Features
 from .finding import Found, Model, find
-from .frames import Frame, Quota, locations_of, regions_of
+from .frames import Frame, Quota, left, locations_of, regions_of, share
 from .keys import candidate_keys, frame_digest
-from .masks import mask_rows
+from .masks import mask_rows, train_masks
 from .minibootstrap import Settings
 from .networks import resolve
 from .pixels import check_count, check_positive
@@ -30,8 +31,10 @@ from .regions import BINS
 Array = np.ndarray[Any, Any]
 
 BATCH_SIZE = 2000
+MASK_BATCHES = 4  # of samples of masks of one class, which five frames fill
 MOST_LOCATION_BATCHES = 2  # which a few frames fill: each has no more than some hundred locations
 MOST_FRAMES = 2000  # of which candidates are kept: a uniform sample if there were more
+FORMAT = 2  # of model files; 1 had sums of masks and centers of each class
 PROTOCOLS = ("parallel", "serial")
 
 
@@ -41,7 +44,7 @@ class InstanceSegmenter(files.TaughtModel):
     Three modules on frozen features. Proposals: for each anchor a classifier of locations, and a linear refiner of
     boxes. Detection: for each class a classifier of regions against all others, and a refiner. Masks: for each class a
     classifier of the pixels in its boxes. Classifiers are Gaussian kernel machines with centers. Those of locations and
-    regions learn from hard negatives by the minibootstrap, and those of pixels from sums to which each frame adds.
+    regions learn from hard negatives by the minibootstrap, and those of pixels from a sample of pixels of all frames.
 
     What is kept of a frame is chosen by hashed keys, so that teaching all classes at once and one after another gives
     the same model, bit for bit.
@@ -141,27 +144,20 @@ class InstanceSegmenter(files.TaughtModel):
         self._next += 1
         self._digests[number] = digest
         self._keep(number, self._frame(found, instances, hidden, digest))
-        for label in sorted({one.label for one in instances}):
-            own = [one for one in instances if one.label == label]
-            model = self._masks.setdefault(label, self._new_masks())
-            model.add(number, mask_rows(found, own, hidden, self.random_state, digest))
         self._drop_digests()
         return number
 
     def forget(self, frame_id: int) -> None:
         """Take a frame out, as if it had never been observed; `predict` changes with the next `train`.
 
-        The next model is the same, bit for bit, as long as no more than half of the frames are forgotten: candidates
-        that made room for those of other frames do not come back. The centers of masks stay as they are.
+        The next model is the same, bit for bit, as long as no more than half of all frames and half of those with each
+        class are forgotten: what made room for other frames does not come back.
         """
         self._ready()
-        holders = [model for model in self._masks.values() if frame_id in model.frames]
-        if frame_id not in self._frames and not holders:
+        if frame_id not in self._frames:
             raise KeyError(f"frame_id: {frame_id!r} is not one of the frames that are kept")
         for kept in (self._frames, self._digests, self._ranks):
             kept.pop(frame_id, None)
-        for model in holders:
-            model.remove(frame_id)
 
     def add_class(self, name: str) -> None:
         """Have one more class, of which no instance was shown yet. `observe` does this by itself."""
@@ -173,7 +169,7 @@ class InstanceSegmenter(files.TaughtModel):
         self.classes_.append(name)
 
     def train(self) -> Self:
-        """Train proposals and detection on what was kept, and solve for the masks."""
+        """Train proposals, detection and masks on what was kept."""
         self._ready()
         frames = sorted(self._frames.values(), key=lambda frame: frame.digest)
         proposer = train_proposals(frames, self._settings(0)) if frames else None
@@ -183,13 +179,18 @@ class InstanceSegmenter(files.TaughtModel):
             )
         if self.protocol == "serial":
             frames = [self._proposed(frame, proposer, len(frames)) for frame in frames]
-        detectors = {label: train_detector(frames, label, self._settings(1)) for label in self.classes_}
-        self._model = Model(
-            proposer,
-            {label: detector for label, detector in detectors.items() if detector is not None},
-            {label: model.solve() for label, model in self._masks.items() if model.count},
-        )
+        detectors = train_detectors(frames, self.classes_, self._settings(1))
+        masks = {label: self._trained_masks(frames, label) for label in self.classes_}
+        known = {label: predictor for label, predictor in masks.items() if predictor is not None}
+        self._model = Model(proposer, detectors, known)
         return self
+
+    def _trained_masks(self, frames: list[Frame], label: str) -> Predictor | None:
+        """The masks of a class: those of the last time, if nothing changed that they were learned from."""
+        learned = [(frame.digest, len(frame.masks[label].keys)) for frame in frames if label in frame.masks]
+        if label not in self._solved or self._solved[label][0] != learned:
+            self._solved[label] = learned, train_masks(frames, label, self._settings(2))
+        return self._solved[label][1]
 
     # Finding.
 
@@ -239,20 +240,15 @@ class InstanceSegmenter(files.TaughtModel):
         self._frames: dict[int, Frame] = {}
         self._digests: dict[int, int] = {}
         self._ranks: dict[int, int] = {}
-        self._quotas: tuple[Quota, ...] = ()
-        self._masks: dict[str, AdditiveClassifier] = {}
+        self._quotas: tuple[Quota, Quota, dict[str, int]] | None = None
+        self._solved: dict[str, tuple[list[tuple[int, int]], Predictor | None]] = {}
         self._next = 0
         self._model = None
         self._fix_parameters()
 
     def _settings(self, module: int) -> Settings:
-        batches = min(self.n_batches, MOST_LOCATION_BATCHES) if module == 0 else self.n_batches
+        batches = (min(self.n_batches, MOST_LOCATION_BATCHES), self.n_batches, MASK_BATCHES)[module]
         return Settings(self.n_centers[module], self.length_scales[module], self.penalties[module], BATCH_SIZE, batches)
-
-    def _new_masks(self) -> AdditiveClassifier:
-        masks = AdditiveClassifier(self.n_centers[2], self.length_scales[2], self.penalties[2])
-        masks.grow(2)  # the object and what is around it
-        return masks
 
     def _digest(self, pixels: Array, instances: list[Instance], ignore: Array | None) -> int:
         """Of a frame's content; one that is shown again has another."""
@@ -270,8 +266,13 @@ class InstanceSegmenter(files.TaughtModel):
         seed, shown = self.random_state, tuple(replace(one, mask=None) for one in instances)
         regions = regions_of(found, shown, labels, ignore, seed, digest, quota)
         locations = locations_of(found, targets, ignore, seed, digest)
+        most = share(self._settings(2).total, 1)
+        masks = {
+            label: mask_rows(found, [one for one in instances if one.label == label], ignore, seed, digest, most)
+            for label in labels
+        }
         serial = self.protocol == "serial"
-        return Frame(digest, labels, locations, regions, found if serial else None, shown if serial else ())
+        return Frame(digest, labels, locations, regions, masks, found if serial else None, shown if serial else ())
 
     def _keep(self, number: int, frame: Frame) -> None:
         """Keep a frame, and of all frames what the number of them leaves room for."""
@@ -280,10 +281,14 @@ class InstanceSegmenter(files.TaughtModel):
             dropped = max(self._frames, key=self._rank)
             del self._frames[dropped]
             del self._ranks[dropped]
-        quotas = tuple(Quota.kept(self._settings(module).total, len(self._frames)) for module in (0, 1))
-        grown = [number] if quotas == self._quotas else list(self._frames)
-        self._quotas = quotas
-        self._frames |= {key: self._frames[key].pruned(*quotas) for key in grown if key in self._frames}
+        shown = Counter(label for frame in self._frames.values() for label in frame.masks)
+        masks = {label: share(self._settings(2).total, left(count)) for label, count in shown.items()}
+        locations, regions = (Quota.kept(self._settings(module).total, len(self._frames)) for module in (0, 1))
+        grown = [number] if (locations, regions, masks) == self._quotas else list(self._frames)
+        self._quotas = locations, regions, masks
+        self._frames |= {
+            key: self._frames[key].pruned(locations, regions, masks) for key in grown if key in self._frames
+        }
 
     def _rank(self, number: int) -> int:
         """Frames with the largest ranks are dropped where there are too many."""
@@ -293,9 +298,8 @@ class InstanceSegmenter(files.TaughtModel):
 
     def _drop_digests(self) -> None:
         """Remember the digests of those frames only of which something is kept."""
-        kept = set(self._frames).union(*(model.frames for model in self._masks.values()))
-        if len(self._digests) > 2 * len(kept):
-            self._digests = {number: digest for number, digest in self._digests.items() if number in kept}
+        if len(self._digests) > 2 * len(self._frames):
+            self._digests = {number: digest for number, digest in self._digests.items() if number in self._frames}
 
     def _proposed(self, frame: Frame, proposer: Proposer, frames: int) -> Frame:
         """The frame with regions that the proposals gave instead of anchors."""
@@ -339,52 +343,49 @@ class InstanceSegmenter(files.TaughtModel):
         model = getattr(self, "_model", None)
         if model is None:
             raise NotFittedError("this InstanceSegmenter is not trained yet: call observe and train")
-        values: dict[str, Any] = {"classes": self.classes_, "next": self._next, "teachable": self._teachable}
+        values: dict[str, Any] = {
+            "format": FORMAT,
+            "classes": self.classes_,
+            "next": self._next,
+            "teachable": self._teachable,
+        }
         arrays = files.pack_features(self._features) | segmenter_files.pack_proposer(model.proposer)
         for place, label in enumerate(self.classes_):
-            if label in model.detectors:
-                arrays |= segmenter_files.pack_predictor(model.detectors[label].function, f"detectors.{place}")
             if label in model.masks:
                 arrays |= segmenter_files.pack_predictor(model.masks[label], f"masks.{place}")
-        values["detectors"] = [label in model.detectors for label in self.classes_]
         values["masks"] = [label in model.masks for label in self.classes_]
+        values["detectors"] = [] if model.detectors is None else list(model.detectors.labels)
+        if model.detectors is not None:
+            arrays |= segmenter_files.pack_predictor(model.detectors.function, "detectors")
         if self._teachable:
-            values["frames"], values["sums"] = {}, {}
+            values["frames"] = {}
             values["digests"] = {str(number): digest for number, digest in self._digests.items()}
             for number, frame in self._frames.items():
                 values["frames"][str(number)], more = segmenter_files.pack_frame(frame, f"frames.{number}")
                 arrays |= more
-            for label, masks in self._masks.items():
-                name = f"sums.{self.classes_.index(label)}"
-                values["sums"][label], more = files.pack_additive(masks, name)
-                arrays |= more
         return values, arrays
 
     def _set_state(self, values: dict[str, Any], arrays: dict[str, Array]) -> None:
+        if values.get("format") != FORMAT:
+            raise ValueError("an earlier version taught it, which learned otherwise: teach a new one")
         self._ready()
         self.classes_ = files.check_names(values["classes"])
         self._next = int(values["next"])
         self._features = files.unpack_features(self._features, arrays)
         scales = self.length_scales
         width = files.array(arrays, "proposer.centers", (None, None)).shape[1]
-        self._model = Model(segmenter_files.unpack_proposer(arrays, scales[0], width), {}, {})
+        detectors = segmenter_files.unpack_detectors(arrays, values["detectors"], self.classes_, scales[1], width)
+        self._model = Model(segmenter_files.unpack_proposer(arrays, scales[0], width), detectors, {})
         for place, label in enumerate(self.classes_):
-            if values["detectors"][place]:
-                name = f"detectors.{place}"
-                read = segmenter_files.unpack_predictor(arrays, name, scales[1], 5, BINS**2 * width)
-                self._model.detectors[label] = Detector(read)
             if values["masks"][place]:
                 name = f"masks.{place}"
-                self._model.masks[label] = segmenter_files.unpack_predictor(arrays, name, scales[2], 2, width + 2)
+                self._model.masks[label] = segmenter_files.unpack_predictor(arrays, name, scales[2], 1, width + 2)
         if not values["teachable"]:
             return
         self._digests = {int(number): int(digest) for number, digest in values["digests"].items()}
         for number, facts in values["frames"].items():
             name, widths = f"frames.{number}", (width, BINS**2 * width)
             self._frames[int(number)] = segmenter_files.unpack_frame(facts, arrays, name, widths)
-        for label, facts in values["sums"].items():
-            self._masks[label] = self._new_masks()
-            files.unpack_additive(self._masks[label], facts, arrays, f"sums.{self.classes_.index(label)}")
 
 
 def _check_ignore(ignore: Any, shape: tuple[int, int]) -> Array | None:

@@ -13,14 +13,18 @@ from gyrfalcon.matrix.predictor import Predictor
 
 from . import anchors
 from .annotations import Instance
+from .detection import COLUMNS as COLUMNS_OF_CLASS
+from .detection import Detectors
 from .features import FeatureMap
 from .files import array
-from .frames import Candidates, Frame
+from .frames import Candidates, Frame, MaskRows
 from .proposals import Proposer
+from .regions import BINS
 
 Array = np.ndarray[Any, Any]
 
 COLUMNS = ("X", "keys", "overlap", "codes", "best")
+MASK_COLUMNS = ("X", "inside", "keys")
 
 
 def pack_predictor(predictor: Predictor, name: str) -> dict[str, Array]:
@@ -55,6 +59,18 @@ def unpack_proposer(arrays: Mapping[str, Array], length_scale: float, width: int
     return Proposer(kinds, unpack_predictor(arrays, "proposer", length_scale, 5 * len(kinds), width))
 
 
+def unpack_detectors(
+    arrays: Mapping[str, Array], labels: list[str], classes: list[str], length_scale: float, width: int
+) -> Detectors | None:
+    """The detectors of some of the classes."""
+    if sorted(set(labels)) != labels or not set(labels) <= set(classes) or (not labels and "detectors.beta" in arrays):
+        raise ValueError("detectors do not fit the classes")
+    if not labels:
+        return None
+    outputs = COLUMNS_OF_CLASS * len(labels)
+    return Detectors(tuple(labels), unpack_predictor(arrays, "detectors", length_scale, outputs, BINS**2 * width))
+
+
 def pack_frame(frame: Frame, name: str) -> tuple[dict[str, Any], dict[str, Array]]:
     """What is kept of a frame."""
     arrays = {
@@ -62,6 +78,8 @@ def pack_frame(frame: Frame, name: str) -> tuple[dict[str, Any], dict[str, Array
         for part in ("locations", "regions")
         for column in COLUMNS
     }
+    for place, label in enumerate(frame.labels):
+        arrays |= {f"{name}.masks.{place}.{column}": getattr(frame.masks[label], column) for column in MASK_COLUMNS}
     facts: dict[str, Any] = {"digest": frame.digest, "labels": list(frame.labels)}
     if frame.found is not None:
         arrays[f"{name}.map"] = frame.found.values.numpy()
@@ -75,12 +93,13 @@ def unpack_frame(facts: Mapping[str, Any], arrays: Mapping[str, Array], name: st
     labels = tuple(str(label) for label in facts["labels"])
     locations = _candidates(arrays, f"{name}.locations", widths[0], anchors.COUNT)
     regions = _candidates(arrays, f"{name}.regions", widths[1], len(labels))
+    masks = {label: _mask_rows(arrays, f"{name}.masks.{place}", widths[0] + 2) for place, label in enumerate(labels)}
     if "shape" not in facts:
-        return Frame(int(facts["digest"]), labels, locations, regions)
+        return Frame(int(facts["digest"]), labels, locations, regions, masks)
     values = torch.from_numpy(array(arrays, f"{name}.map", (widths[0], None, None)))
     height, width = (int(side) for side in facts["shape"])
     shown = tuple(Instance(str(label), _box(box), None) for label, box in facts["shown"])
-    return Frame(int(facts["digest"]), labels, locations, regions, FeatureMap(values, (height, width)), shown)
+    return Frame(int(facts["digest"]), labels, locations, regions, masks, FeatureMap(values, (height, width)), shown)
 
 
 def _candidates(arrays: Mapping[str, Array], name: str, width: int, kinds: int) -> Candidates:
@@ -92,6 +111,14 @@ def _candidates(arrays: Mapping[str, Array], name: str, width: int, kinds: int) 
         array(arrays, f"{name}.codes", (len(X), kinds, 4)),
         array(arrays, f"{name}.best", (len(X), kinds), "b"),
     )
+
+
+def _mask_rows(arrays: Mapping[str, Array], name: str, width: int) -> MaskRows:
+    X = array(arrays, f"{name}.X", (None, width))
+    inside, keys = array(arrays, f"{name}.inside", (len(X),), "b"), array(arrays, f"{name}.keys", (len(X),), "u")
+    if (np.diff(keys.astype(np.float64)) < 0).any():
+        raise ValueError("samples of masks are not in the order of their keys")
+    return MaskRows(X, inside, keys)
 
 
 def _box(values: Any) -> Array:
