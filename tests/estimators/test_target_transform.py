@@ -225,6 +225,20 @@ def test_moments_are_those_of_what_is_drawn(transform):
     np.testing.assert_allclose(transform.deviation(z, spread), draws.std(1), rtol=0.01)
 
 
+@pytest.mark.parametrize("unit", [1e-300, 1e-200, 1e200, 1e290])
+@pytest.mark.parametrize("transform", ["log", "arsinh"])
+def test_deviations_follow_the_unit_where_its_square_is_not_a_number(transform, unit):
+    X, y, _ = multiplicative(60)
+    settings = {"kernel": gf.kernels.Gaussian(1.0), "penalty": 1e-2, "target_transform": transform}
+    usual, other = (gf.KernelRegressor(**settings).fit(X, z).predict(X, return_std=True) for z in (y, unit * y))
+    np.testing.assert_allclose(np.divide(other, unit), usual, rtol=1e-6)
+
+
+def test_covariances_of_what_is_certain_are_zero():
+    with np.errstate(all="raise"):
+        assert not TargetTransform("log").covariance(np.zeros(2), np.zeros((2, 2))).any()
+
+
 def test_nothing_explodes_far_from_the_targets_of_the_fit():
     X, y, _ = multiplicative(300)
     model = gf.KernelRegressor(gf.kernels.Polynomial(3), penalty=1e-4, target_transform="log", uncertainty=True).fit(

@@ -89,21 +89,24 @@ class TargetTransform:
 
     def deviation(self, z: Array, spread: Array) -> Array:
         """The standard deviation of y where z is normal with that mean and spread."""
-        return np.asarray(np.sqrt(self._covariance(z, z, spread, spread, np.minimum(spread, MOST_SPREAD) ** 2)))
+        own = self._covariance(z, z, spread, spread, np.minimum(spread, MOST_SPREAD) ** 2)
+        return np.asarray(self.scale * np.sqrt(own))  # the scale comes last: its square may overflow
 
     def covariance(self, z: Array, covariance: Array) -> Array:
         """Covariances of y, where those of z, which are jointly normal with some means, are given."""
         spread = np.sqrt(covariance.diagonal())
-        shrunk = np.minimum(1.0, MOST_SPREAD / spread)
-        return self._covariance(z[:, None], z, spread[:, None], spread, covariance * shrunk[:, None] * shrunk)
+        shrunk = MOST_SPREAD / np.maximum(spread, MOST_SPREAD)
+        shared = covariance * shrunk[:, None] * shrunk
+        return self.scale * (self.scale * self._covariance(z[:, None], z, spread[:, None], spread, shared))
 
     def _covariance(self, z: Array, others: Array, spread: Array, spreads: Array, shared: Array) -> Array:
+        """In units of the scale."""
         a, b = self.parts[self.name]
         z, others = self._inside(z), self._inside(others)
         half = (np.minimum(spread, MOST_SPREAD) ** 2 + np.minimum(spreads, MOST_SPREAD) ** 2) / 2
         alike = a**2 * np.exp(z + others + half) + b**2 * np.exp(half - z - others)
         opposite = a * b * (np.exp(z - others + half) + np.exp(others - z + half))
-        return np.asarray(self.scale**2 * (alike * np.expm1(shared) - opposite * np.expm1(-shared)))
+        return np.asarray(alike * np.expm1(shared) - opposite * np.expm1(-shared))
 
     def _inside(self, z: Any) -> Any:
         """z, or the end of the training targets that is nearest; below them a logarithm needs no care."""
