@@ -346,6 +346,23 @@ def test_more_rows_are_learned_as_they_were_transformed():
     assert gf.KernelRegressor(**settings).fit(X, y).target_transform_ is None  # "auto" leaves what is updated alone
 
 
+@pytest.mark.parametrize("transform", ["log", "arsinh"])
+def test_more_rows_may_have_targets_that_the_first_ones_did_not_have(transform):
+    X, y, _ = multiplicative(400)
+    order = np.argsort(y)
+    settings = {"kernel": gf.kernels.Gaussian(1.0), "penalty": 1e-3, "target_transform": transform}
+    model = gf.KernelRegressor(centers=X[::8], updatable=True, **settings)
+    for rows in (order[:200], order[200:]):
+        model.partial_fit(X[rows], y[rows])
+    assert model.predict(X).max() > 2 * y[order[200]]
+    transform = model.target_transform_
+    np.testing.assert_allclose([transform.low, transform.high], transform.forward(y[order[[0, -1]]]))
+    model = gf.KernelRegressor(n_centers=50, random_state=0, **settings)
+    model.fit_stream([(X[rows], y[rows]) for rows in (order[:200], order[200:])], first_rows=200)
+    transform = model.target_transform_
+    assert transform.high == pytest.approx(transform.forward(y.max()))
+
+
 def test_batches_and_warm_starts_keep_the_transform():
     X, y, _ = multiplicative(1500)
     batches = [(X[start : start + 100], y[start : start + 100]) for start in range(0, 1500, 100)]

@@ -319,6 +319,7 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
             raise ValueError(f"y has shape {targets.shape}, but the model was fitted to {outputs} targets a row")
         weights = read_weights(sample_weight, K)
         check_positive(self._targets.transforms, targets, weights)
+        self._targets = self._targets.reaching(targets, weights)
         return self._add_rows(K, self._targets.encode(targets), weights)
 
     def _kept_moments(self, moments: Moments) -> Moments:
