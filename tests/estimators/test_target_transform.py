@@ -181,6 +181,16 @@ def test_a_weight_of_two_is_two_rows(transform):
     gf.KernelRegressor(**settings).fit(X, y, weights)
 
 
+def test_rows_without_weight_have_no_say_in_the_decision():
+    X, y, _ = multiplicative(200)
+    weights = np.append(np.ones(200), 0)
+    settings = {"kernel": gf.kernels.Gaussian(1.0), "random_state": 0}
+    alone = gf.KernelRegressor(**settings).fit(X, y)
+    with np.errstate(all="raise"):
+        beside = gf.KernelRegressor(**settings).fit(np.append(X, X[:1], 0), np.append(y, 1e120), weights)
+    assert beside.target_transform_ == alone.target_transform_ is not None
+
+
 def test_each_output_has_a_transform_of_its_own(tmp_path):
     X, y, _ = multiplicative(500)
     random = np.random.default_rng(1)

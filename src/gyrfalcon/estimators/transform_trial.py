@@ -192,8 +192,9 @@ def _suitable(y: Array, weights: Array | None) -> list[TargetTransform | None]:
 
 def _skewness(y: Array, weights: Array | None) -> float:
     """Zero if there is none that can be computed."""
-    present = y if weights is None else y[weights > 0]
-    if not SMALLEST < np.abs(present).max() < LARGEST:
+    if weights is not None:  # whatever the targets of other rows are
+        y, weights = y[weights > 0], weights[weights > 0]
+    if not SMALLEST < np.abs(y).max() < LARGEST:
         return 0.0
     away = y - np.average(y, weights=weights)
     deviation = np.sqrt(np.average(away**2, weights=weights))
