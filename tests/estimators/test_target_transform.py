@@ -387,6 +387,28 @@ def test_batches_and_warm_starts_keep_the_transform():
     assert (again.name, again.origin, again.scale) == (before.name, before.origin, before.scale)
 
 
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        ({"target_transform": None}, {"target_transform": "log"}),
+        ({"target_transform": "log"}, {"target_transform": None}),
+        ({"target_transform": "log"}, {"target_transform": "arsinh"}),
+        ({"target_transform": "log"}, {"target_transform": "auto", "loss": "absolute"}),
+    ],
+)
+def test_a_warm_start_refuses_another_transform(first, then):
+    X, y, _ = multiplicative(60)
+    settings = {"kernel": gf.kernels.Gaussian(1.0), "penalty": 1e-3, "warm_start": True}
+    model = gf.KernelRegressor(**settings).set_params(**first).fit(X, y)
+    before = model.predict(X)
+    with pytest.raises(ValueError, match="warm_start=True keeps the transform of the last fit"):
+        model.set_params(**then).fit(X, y)
+    np.testing.assert_array_equal(model.predict(X), before)
+    for same in (first["target_transform"], "auto"):
+        again = model.set_params(target_transform=same, loss="squared").fit(X, y)
+        np.testing.assert_allclose(again.predict(X), before, rtol=1e-5)
+
+
 def test_a_killed_fit_goes_on_with_its_transform(tmp_path):
     X, y, _ = multiplicative(600)
     settings = {"solver": "falkon", "n_centers": 100, "random_state": 0}

@@ -31,7 +31,7 @@ from .pipeline import Validation
 from .streams import opened
 from .target_transform import TargetTransform
 from .targets import RegressionTargets
-from .transform_trial import check_positive, check_target_transform, named_transforms
+from .transform_trial import check_kept, check_positive, check_target_transform, named_transforms
 from .uncertainty import evidence_of
 from .updates import check_updatable, is_updatable
 from .wrong_names import check_loss
@@ -264,6 +264,8 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
             if before != outputs:
                 raise ValueError(f"warm_start needs the {before} outputs of the last fit, but y has {outputs}")
         known = self._targets.transforms if self.warm_start and hasattr(self, "coefficients_") else None
+        if known is not None:
+            check_kept(self, known)
         transforms = named_transforms(check_target_transform(self), targets, weights) if known is None else known
         check_positive(transforms, targets, weights)  # those of an earlier fit know other targets
         coded = RegressionTargets.of(targets, weights, loss, centered=self.fit_intercept, transforms=transforms)

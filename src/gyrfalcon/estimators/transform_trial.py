@@ -80,6 +80,17 @@ def check_target_transform(estimator: KernelEstimator) -> str | None:
     return wish
 
 
+def check_kept(estimator: KernelEstimator, transforms: Sequence[TargetTransform | None]) -> None:
+    """Refuse to go on from a fit with these transforms if the parameters now ask for others."""
+    wish, kept = check_target_transform(estimator), {each and each.name for each in transforms or (None,)}
+    if wish != "auto" and kept != {wish}:
+        raise ValueError(
+            f"target_transform={estimator.target_transform!r}: warm_start=True keeps the transform of the last fit, "
+            f"target_transform_={estimator.target_transform_!r}, which does not go with the parameters now: choose "
+            "warm_start=False"
+        )
+
+
 def named_transforms(name: str | None, y: Array, weights: Array | None) -> tuple[TargetTransform, ...]:
     """The map of each output that a name asks for; none for "auto", which decides later."""
     if name is None or name == "auto":
