@@ -474,3 +474,13 @@ def test_odd_targets_are_no_reason_to_fail(y):
         with np.errstate(all="ignore"):
             model = gf.KernelRegressor(target_transform=transform, random_state=0).fit(X, y)
         assert np.isfinite(model.predict(X)).all()
+
+
+def test_a_sample_without_the_tail_leaves_targets_alone():
+    """Of so many rows with the same target, the sample that decides holds none with another."""
+    X = np.random.default_rng(0).normal(size=(3000, 2))
+    with np.errstate(all="raise", under="ignore"):
+        model = gf.KernelRegressor(gf.kernels.Gaussian(1.0), random_state=0).fit(X, (np.arange(3000) < 1) * 1.0)
+    assert model.tuning_.stages[0].name == "transform of y"
+    assert [one.value for one in model.tuning_.stages[0].candidates] == [0.0] * 4
+    assert model.target_transform_ is None

@@ -250,7 +250,8 @@ def _errors(
         for j, (_, one) in enumerate(columns):
             z, true = outputs[:, j], truth[:, j]
             means[:, j] = z if one is None else one.reaching(true).with_residuals(true - z, weights).mean(z)
-        squares = ((y - means) ** 2 / np.average((y - np.average(y, 0, weights)) ** 2, 0, weights)).T
+        spread = np.average((y - np.average(y, 0, weights)) ** 2, 0, weights)
+        squares = ((y - means) ** 2 / np.where(spread > 0, spread, np.inf)).T  # rows that are alike decide nothing
         if best is not None:
             lower = np.average(squares, 1, weights) < np.average(best, 1, weights)
             squares = np.where(lower[:, None], squares, best)
