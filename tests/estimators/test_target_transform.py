@@ -484,3 +484,21 @@ def test_a_sample_without_the_tail_leaves_targets_alone():
     assert model.tuning_.stages[0].name == "transform of y"
     assert [one.value for one in model.tuning_.stages[0].candidates] == [0.0] * 4
     assert model.target_transform_ is None
+
+
+@pytest.mark.parametrize("least", [5e-324, 1e-308, 1e-300])
+def test_a_logarithm_of_the_least_numbers_is_no_reason_to_fail(least):
+    X, y, _ = multiplicative(60)
+    y[0] = least
+    with np.errstate(over="raise"):
+        model = gf.KernelRegressor(gf.kernels.Gaussian(1.0), penalty=1e-2, target_transform="log").fit(X, 1e5 * y)
+    assert np.isfinite(model.predict(X)).all()
+
+
+@pytest.mark.parametrize("rows", [2, 3, 5])
+@pytest.mark.parametrize("transform", ["log", "arsinh"])
+def test_residuals_of_very_few_rows_do_not_multiply_predictions(transform, rows):
+    for seed in range(6):
+        X, y, _ = multiplicative(rows, seed, noise=1.5)
+        model = gf.KernelRegressor(target_transform=transform, random_state=0).fit(X, y)
+        assert model.predict(X).max() < 1.1 * y.max()

@@ -122,6 +122,7 @@ class TargetTransform:
 
     def with_residuals(self, residuals: Array, weights: Array) -> Self:
         """The same with the residuals of z of some rows that were left out."""
+        residuals = np.clip(residuals, -MOST_EXPONENT, MOST_EXPONENT)
         growth, decay = (float(np.average(np.exp(values), weights=weights)) for values in (residuals, -residuals))
         return replace(self, growth=growth, decay=decay)
 

@@ -33,6 +33,7 @@ WIDTHS = (1.0, 0.3, 0.1)  # scales that are tried, as parts of the mean distance
 NAMED_WIDTH = 0.3
 FACTORS = (1.0, 0.1, 0.3, 3.0, 10.0)  # of the noise that suits the targets as they are
 GAIN, CERTAIN = 0.005, 0.5  # part of the squared error, and of the gain's standard error, that a map has to gain
+LEAST_RESIDUALS = 8  # fewer, of fits to so few rows, tell how little there is to learn from, and no mean
 LARGEST, SMALLEST = 1e100, 1e-100  # of targets: third powers do not overflow
 WHY = (
     f"the lowest error, with the kernel that suits y as it is; a transform has to lower it by {GAIN:.1%} and by "
@@ -167,6 +168,8 @@ def with_residuals(
 ) -> RegressionTargets:
     """Targets whose maps know the residuals of a fit, from some of the rows that are left out in turn.
 
+    Those of very few rows are not asked: then predictions are medians.
+
     Parameters
     ----------
     targets : RegressionTargets
@@ -180,7 +183,7 @@ def with_residuals(
     intercept : bool
     """
     found = leave_out(kernel, centers, data.points, data.Y.__getitem__, data.weights, noise=noise, intercept=intercept)
-    if found is None:
+    if found is None or len(found.rows) < LEAST_RESIDUALS:
         return targets
     # A fit to more rows than these varies less; the noise stays as it is.
     own, share = found.deviations**2 - 1, min(1.0, float(found.weights.sum()) / total_weight)
