@@ -266,6 +266,26 @@ def test_nothing_explodes_far_from_the_targets_of_the_fit():
     assert np.isfinite(deviation).all()
 
 
+@pytest.mark.parametrize("transform", ["log", "arsinh"])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_means_stay_inside_their_intervals_far_from_the_targets_of_the_fit(transform, sign):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(400, 3))
+    y = np.exp(X[:, 0] + 0.5 * X[:, 1] + 0.4 * random.normal(size=400))
+    y = y if transform == "log" else sign * y
+    model = gf.KernelRegressor("linear", target_transform=transform, random_state=0).fit(X, y)
+    away = 10 * X
+    mean = model.predict(away)
+    low, high = model.predict_interval(away)
+    assert np.abs(mean).max() > 3 * np.abs(y).max()
+    assert (low <= mean).all()
+    assert (mean <= high).all()
+    assert np.abs([low, high]).max() < 10 * np.abs(mean).max()
+    columns = model.prediction_columns(away, interval=0.95)
+    np.testing.assert_array_equal(columns["upper"], high)
+    assert np.abs(model.sample_y(away[:50], 20)).max() < 10 * np.abs(mean).max()
+
+
 def test_gradients_are_those_of_the_predictions():
     X, y, _ = multiplicative(300)
     for transform in ("log", "arsinh"):

@@ -466,8 +466,8 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
             found |= in_columns(self._handed_back(deviations, X), "standard_deviation", outputs)
         if interval is not None:
             z = normal_quantile(interval)
-            for name, end in (("lower", values - z * spreads), ("upper", values + z * spreads)):
-                found |= in_columns(self._handed_back(self._targets.each(TargetTransform.back, end), X), name, outputs)
+            for name, away in (("lower", -z * spreads), ("upper", z * spreads)):
+                found |= in_columns(self._ended(values, away, X), name, outputs)
         return found
 
     def _names(self, outputs: int) -> list[str]:

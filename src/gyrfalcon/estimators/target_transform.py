@@ -87,6 +87,11 @@ class TargetTransform:
         beyond = _clipped(z - inside, -math.inf if b else 0.0, math.inf)
         return self.origin + self.scale * (rising - falling + (rising + falling) * beyond)
 
+    def quantile(self, z: Array, end: Array) -> Array:
+        """The quantile of y that z has at `end` where the model says z; beyond the targets it moves with the mean."""
+        inside = self._inside(z)
+        return np.asarray(self.back(end + (inside - z)) + (self.mean(z) - self.mean(inside)))
+
     def deviation(self, z: Array, spread: Array) -> Array:
         """The standard deviation of y where z is normal with that mean and spread."""
         own = self._covariance(z, z, spread, spread, np.minimum(spread, MOST_SPREAD) ** 2)
