@@ -78,7 +78,7 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
         can begin anywhere.
     tune : "auto", None, str, Objective, Tuning or PenaltyPath
         How what is "auto" is learned; None for not at all, the name of an objective to tune everything by it, "map" to
-        learn a linear map of the inputs. On at most 3,000 rows, unless a `Tuning` says otherwise.
+        learn a linear map of the inputs. On at most 26,000 rows, unless a `Tuning` says otherwise.
     partition : "auto", None or Partition
         Cut the rows into leaves that are solved exactly, on top of one Nyström model of all of them, instead of taking
         more centers. For the squared loss and rows that fit memory; see `Partition`. "auto" tries it on a sample of the
