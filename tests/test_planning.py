@@ -325,6 +325,8 @@ class TestTuned:
         assert table.shape == (2, 1)
         assert table[1, 0].m == 3000
         assert "assumed" in str(gf.plan(1000, 3))
+        with pytest.raises(ValueError, match="workers=\\(1, 8\\) is for fits with a number of centers"):
+            gf.plan(1000, 3).table(workers=(1, 8))
 
 
 def test_a_miniature_fit_tells_the_rates():

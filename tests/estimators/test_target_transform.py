@@ -181,6 +181,16 @@ def test_a_weight_of_two_is_two_rows(transform):
     gf.KernelRegressor(**settings).fit(X, y, weights)
 
 
+def test_rows_without_weight_have_no_say_in_the_decision():
+    X, y, _ = multiplicative(200)
+    weights = np.append(np.ones(200), 0)
+    settings = {"kernel": gf.kernels.Gaussian(1.0), "random_state": 0}
+    alone = gf.KernelRegressor(**settings).fit(X, y)
+    with np.errstate(all="raise"):
+        beside = gf.KernelRegressor(**settings).fit(np.append(X, X[:1], 0), np.append(y, 1e120), weights)
+    assert beside.target_transform_ == alone.target_transform_ is not None
+
+
 def test_each_output_has_a_transform_of_its_own(tmp_path):
     X, y, _ = multiplicative(500)
     random = np.random.default_rng(1)
@@ -225,6 +235,20 @@ def test_moments_are_those_of_what_is_drawn(transform):
     np.testing.assert_allclose(transform.deviation(z, spread), draws.std(1), rtol=0.01)
 
 
+@pytest.mark.parametrize("unit", [1e-300, 1e-200, 1e200, 1e290])
+@pytest.mark.parametrize("transform", ["log", "arsinh"])
+def test_deviations_follow_the_unit_where_its_square_is_not_a_number(transform, unit):
+    X, y, _ = multiplicative(60)
+    settings = {"kernel": gf.kernels.Gaussian(1.0), "penalty": 1e-2, "target_transform": transform}
+    usual, other = (gf.KernelRegressor(**settings).fit(X, z).predict(X, return_std=True) for z in (y, unit * y))
+    np.testing.assert_allclose(np.divide(other, unit), usual, rtol=1e-6)
+
+
+def test_covariances_of_what_is_certain_are_zero():
+    with np.errstate(all="raise"):
+        assert not TargetTransform("log").covariance(np.zeros(2), np.zeros((2, 2))).any()
+
+
 def test_nothing_explodes_far_from_the_targets_of_the_fit():
     X, y, _ = multiplicative(300)
     model = gf.KernelRegressor(gf.kernels.Polynomial(3), penalty=1e-4, target_transform="log", uncertainty=True).fit(
@@ -240,6 +264,26 @@ def test_nothing_explodes_far_from_the_targets_of_the_fit():
     assert (mean >= 0).all()
     assert (mean <= bound * (1 + np.maximum(latent - np.log(y.max()), 0)) * (1 + 1e-9)).all()
     assert np.isfinite(deviation).all()
+
+
+@pytest.mark.parametrize("transform", ["log", "arsinh"])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_means_stay_inside_their_intervals_far_from_the_targets_of_the_fit(transform, sign):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(400, 3))
+    y = np.exp(X[:, 0] + 0.5 * X[:, 1] + 0.4 * random.normal(size=400))
+    y = y if transform == "log" else sign * y
+    model = gf.KernelRegressor("linear", target_transform=transform, random_state=0).fit(X, y)
+    away = 10 * X
+    mean = model.predict(away)
+    low, high = model.predict_interval(away)
+    assert np.abs(mean).max() > 3 * np.abs(y).max()
+    assert (low <= mean).all()
+    assert (mean <= high).all()
+    assert np.abs([low, high]).max() < 10 * np.abs(mean).max()
+    columns = model.prediction_columns(away, interval=0.95)
+    np.testing.assert_array_equal(columns["upper"], high)
+    assert np.abs(model.sample_y(away[:50], 20)).max() < 10 * np.abs(mean).max()
 
 
 def test_gradients_are_those_of_the_predictions():
@@ -332,6 +376,23 @@ def test_more_rows_are_learned_as_they_were_transformed():
     assert gf.KernelRegressor(**settings).fit(X, y).target_transform_ is None  # "auto" leaves what is updated alone
 
 
+@pytest.mark.parametrize("transform", ["log", "arsinh"])
+def test_more_rows_may_have_targets_that_the_first_ones_did_not_have(transform):
+    X, y, _ = multiplicative(400)
+    order = np.argsort(y)
+    settings = {"kernel": gf.kernels.Gaussian(1.0), "penalty": 1e-3, "target_transform": transform}
+    model = gf.KernelRegressor(centers=X[::8], updatable=True, **settings)
+    for rows in (order[:200], order[200:]):
+        model.partial_fit(X[rows], y[rows])
+    assert model.predict(X).max() > 2 * y[order[200]]
+    transform = model.target_transform_
+    np.testing.assert_allclose([transform.low, transform.high], transform.forward(y[order[[0, -1]]]))
+    model = gf.KernelRegressor(n_centers=50, random_state=0, **settings)
+    model.fit_stream([(X[rows], y[rows]) for rows in (order[:200], order[200:])], first_rows=200)
+    transform = model.target_transform_
+    assert transform.high == pytest.approx(transform.forward(y.max()))
+
+
 def test_batches_and_warm_starts_keep_the_transform():
     X, y, _ = multiplicative(1500)
     batches = [(X[start : start + 100], y[start : start + 100]) for start in range(0, 1500, 100)]
@@ -344,6 +405,28 @@ def test_batches_and_warm_starts_keep_the_transform():
     before = model.target_transform_
     again = model.fit(X[:700], 2 * y[:700]).target_transform_
     assert (again.name, again.origin, again.scale) == (before.name, before.origin, before.scale)
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        ({"target_transform": None}, {"target_transform": "log"}),
+        ({"target_transform": "log"}, {"target_transform": None}),
+        ({"target_transform": "log"}, {"target_transform": "arsinh"}),
+        ({"target_transform": "log"}, {"target_transform": "auto", "loss": "absolute"}),
+    ],
+)
+def test_a_warm_start_refuses_another_transform(first, then):
+    X, y, _ = multiplicative(60)
+    settings = {"kernel": gf.kernels.Gaussian(1.0), "penalty": 1e-3, "warm_start": True}
+    model = gf.KernelRegressor(**settings).set_params(**first).fit(X, y)
+    before = model.predict(X)
+    with pytest.raises(ValueError, match="warm_start=True keeps the transform of the last fit"):
+        model.set_params(**then).fit(X, y)
+    np.testing.assert_array_equal(model.predict(X), before)
+    for same in (first["target_transform"], "auto"):
+        again = model.set_params(target_transform=same, loss="squared").fit(X, y)
+        np.testing.assert_allclose(again.predict(X), before, rtol=1e-5)
 
 
 def test_a_killed_fit_goes_on_with_its_transform(tmp_path):
@@ -411,3 +494,31 @@ def test_odd_targets_are_no_reason_to_fail(y):
         with np.errstate(all="ignore"):
             model = gf.KernelRegressor(target_transform=transform, random_state=0).fit(X, y)
         assert np.isfinite(model.predict(X)).all()
+
+
+def test_a_sample_without_the_tail_leaves_targets_alone():
+    """Of so many rows with the same target, the sample that decides holds none with another."""
+    X = np.random.default_rng(0).normal(size=(3000, 2))
+    with np.errstate(all="raise", under="ignore"):
+        model = gf.KernelRegressor(gf.kernels.Gaussian(1.0), random_state=0).fit(X, (np.arange(3000) < 1) * 1.0)
+    assert model.tuning_.stages[0].name == "transform of y"
+    assert [one.value for one in model.tuning_.stages[0].candidates] == [0.0] * 4
+    assert model.target_transform_ is None
+
+
+@pytest.mark.parametrize("least", [5e-324, 1e-308, 1e-300])
+def test_a_logarithm_of_the_least_numbers_is_no_reason_to_fail(least):
+    X, y, _ = multiplicative(60)
+    y[0] = least
+    with np.errstate(over="raise"):
+        model = gf.KernelRegressor(gf.kernels.Gaussian(1.0), penalty=1e-2, target_transform="log").fit(X, 1e5 * y)
+    assert np.isfinite(model.predict(X)).all()
+
+
+@pytest.mark.parametrize("rows", [2, 3, 5])
+@pytest.mark.parametrize("transform", ["log", "arsinh"])
+def test_residuals_of_very_few_rows_do_not_multiply_predictions(transform, rows):
+    for seed in range(6):
+        X, y, _ = multiplicative(rows, seed, noise=1.5)
+        model = gf.KernelRegressor(target_transform=transform, random_state=0).fit(X, y)
+        assert model.predict(X).max() < 1.1 * y.max()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import gyrfalcon as gf
-from gyrfalcon.estimators.trial import Way, _as_many_as, allowed_seconds, try_partition
+from gyrfalcon.estimators.trial import LEAST_CENTERS, Way, _as_many_as, allowed_seconds, try_partition
 from gyrfalcon.progress import duration
 from gyrfalcon.solvers.choice import Expected, direct_seconds, expected
 from gyrfalcon.tuning.rows import Data
@@ -145,6 +145,18 @@ def test_noise_ends_a_trial_at_once_with_the_fewest_centers(monkeypatch):
     assert len(found.stage.candidates) == 1
     assert found.partition is None
     assert found.n_centers == 10
+
+
+@pytest.mark.parametrize("scale", [0.0, 1.0])
+def test_leaves_are_not_taken_where_centers_alone_leave_nothing(scale):
+    """Leaves that cost less time come first: they make a model of every row of what a few centers know exactly."""
+    X = np.random.default_rng(0).uniform(-2, 2, size=(7000, 2))
+    Y = scale * X[:, :1]
+    kernel = gf.kernels.Gaussian(3.0)
+    found = try_partition(gf.Partition(), kernel, Data(X, Y, None), 1e-6, 2000, intercept=True, memory_budget=10**9)
+    assert found.partition is None
+    if not scale:
+        assert found.n_centers == LEAST_CENTERS
 
 
 def test_a_price_that_is_high_enough_buys_nothing(monkeypatch):

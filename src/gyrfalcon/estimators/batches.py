@@ -60,9 +60,10 @@ def _residual_targets(estimator: Any, batches: Iterable[tuple[Any, Any]]) -> Ite
     C = estimator.centers_
     for X, y in batches:
         points = as_kind(estimator._read(X, reset=False), C)
-        known = estimator._targets
+        y = estimator._read_y(y, points.shape[0])
+        known = estimator._targets = estimator._targets.reaching(y, None)
         start = known.start(estimator.coefficients_, estimator.intercept_)[1].numpy()
-        targets = known.encode(estimator._read_y(y, points.shape[0])) - start
+        targets = known.encode(y) - start
         yield points, torch.from_numpy(targets).to(device_of(C), torch_dtype(C))
 
 

@@ -35,7 +35,8 @@ class GaussianProcessMixin(UncertaintyMixin):
 
         They are mean ∓ z·std, with the normal quantile z and the deviation of `predict(return_std=True)`. Where the
         targets were transformed, they are such ends of what the targets were transformed to, transformed back: as many
-        observations are between them, and they do not lie symmetrically around the mean.
+        observations are between them, and they do not lie symmetrically around the mean. Outside of the values that
+        training targets have, they move along a straight line as the mean does.
 
         Parameters
         ----------
@@ -58,13 +59,14 @@ class GaussianProcessMixin(UncertaintyMixin):
             return low, high
         refuse_gradients(self, X)
         values, spreads = self._outputs(X), self._spreads(X)
-        return self._ended(values - z * spreads, X), self._ended(values + z * spreads, X)
+        return self._ended(values, -z * spreads, X), self._ended(values, z * spreads, X)
 
     def _interval_end(self, X: Any, deviations: float) -> Any:
-        return self._ended(self._outputs(X) + deviations * self._spreads(X), X)
+        return self._ended(self._outputs(X), deviations * self._spreads(X), X)
 
-    def _ended(self, ends: Array, X: Any) -> Any:
-        return self._handed_back(self._targets.each(TargetTransform.back, ends), X)
+    def _ended(self, values: Array, away: Array, X: Any) -> Any:
+        """Quantiles of new observations, so far from what the function says."""
+        return self._handed_back(self._targets.each(TargetTransform.quantile, values, values + away), X)
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Array:
         """Functions drawn from the posterior, at the rows of X, without noise; of shape (n, n_samples).
@@ -94,7 +96,8 @@ class GaussianProcessMixin(UncertaintyMixin):
         draws = root @ random.standard_normal((len(mean), len(spread) * n_samples))
         out = mean[:, :, None] + draws.reshape(len(mean), len(spread), n_samples) * spread[:, None]
         if any(self._targets.transforms):
-            out = np.stack([self._targets.each(TargetTransform.back, one) for one in np.moveaxis(out, 2, 0)], 2)
+            draws = np.moveaxis(out, 2, 0)
+            out = np.stack([self._targets.each(TargetTransform.quantile, mean, draw) for draw in draws], 2)
         return np.asarray(out[:, 0] if self.coefficients_.ndim == 1 else out)
 
     def log_marginal_likelihood(self) -> float:

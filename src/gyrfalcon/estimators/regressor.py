@@ -31,7 +31,7 @@ from .pipeline import Validation
 from .streams import opened
 from .target_transform import TargetTransform
 from .targets import RegressionTargets
-from .transform_trial import check_positive, check_target_transform, named_transforms
+from .transform_trial import check_kept, check_positive, check_target_transform, named_transforms
 from .uncertainty import evidence_of
 from .updates import check_updatable, is_updatable
 from .wrong_names import check_loss
@@ -78,7 +78,7 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
         can begin anywhere.
     tune : "auto", None, str, Objective, Tuning or PenaltyPath
         How what is "auto" is learned; None for not at all, the name of an objective to tune everything by it, "map" to
-        learn a linear map of the inputs. On at most 3,000 rows, unless a `Tuning` says otherwise.
+        learn a linear map of the inputs. On at most 26,000 rows, unless a `Tuning` says otherwise.
     partition : "auto", None or Partition
         Cut the rows into leaves that are solved exactly, on top of one Nyström model of all of them, instead of taking
         more centers. For the squared loss and rows that fit memory; see `Partition`. "auto" tries it on a sample of the
@@ -264,6 +264,8 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
             if before != outputs:
                 raise ValueError(f"warm_start needs the {before} outputs of the last fit, but y has {outputs}")
         known = self._targets.transforms if self.warm_start and hasattr(self, "coefficients_") else None
+        if known is not None:
+            check_kept(self, known)
         transforms = named_transforms(check_target_transform(self), targets, weights) if known is None else known
         check_positive(transforms, targets, weights)  # those of an earlier fit know other targets
         coded = RegressionTargets.of(targets, weights, loss, centered=self.fit_intercept, transforms=transforms)
@@ -319,6 +321,7 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
             raise ValueError(f"y has shape {targets.shape}, but the model was fitted to {outputs} targets a row")
         weights = read_weights(sample_weight, K)
         check_positive(self._targets.transforms, targets, weights)
+        self._targets = self._targets.reaching(targets, weights)
         return self._add_rows(K, self._targets.encode(targets), weights)
 
     def _kept_moments(self, moments: Moments) -> Moments:
@@ -463,8 +466,8 @@ class KernelRegressor(GaussianProcessMixin, RegressorMixin, MultiOutputMixin, Ke
             found |= in_columns(self._handed_back(deviations, X), "standard_deviation", outputs)
         if interval is not None:
             z = normal_quantile(interval)
-            for name, end in (("lower", values - z * spreads), ("upper", values + z * spreads)):
-                found |= in_columns(self._handed_back(self._targets.each(TargetTransform.back, end), X), name, outputs)
+            for name, away in (("lower", -z * spreads), ("upper", z * spreads)):
+                found |= in_columns(self._ended(values, away, X), name, outputs)
         return found
 
     def _names(self, outputs: int) -> list[str]:

@@ -87,23 +87,31 @@ class TargetTransform:
         beyond = _clipped(z - inside, -math.inf if b else 0.0, math.inf)
         return self.origin + self.scale * (rising - falling + (rising + falling) * beyond)
 
+    def quantile(self, z: Array, end: Array) -> Array:
+        """The quantile of y that z has at `end` where the model says z; beyond the targets it moves with the mean."""
+        inside = self._inside(z)
+        return np.asarray(self.back(end + (inside - z)) + (self.mean(z) - self.mean(inside)))
+
     def deviation(self, z: Array, spread: Array) -> Array:
         """The standard deviation of y where z is normal with that mean and spread."""
-        return np.asarray(np.sqrt(self._covariance(z, z, spread, spread, np.minimum(spread, MOST_SPREAD) ** 2)))
+        own = self._covariance(z, z, spread, spread, np.minimum(spread, MOST_SPREAD) ** 2)
+        return np.asarray(self.scale * np.sqrt(own))  # the scale comes last: its square may overflow
 
     def covariance(self, z: Array, covariance: Array) -> Array:
         """Covariances of y, where those of z, which are jointly normal with some means, are given."""
         spread = np.sqrt(covariance.diagonal())
-        shrunk = np.minimum(1.0, MOST_SPREAD / spread)
-        return self._covariance(z[:, None], z, spread[:, None], spread, covariance * shrunk[:, None] * shrunk)
+        shrunk = MOST_SPREAD / np.maximum(spread, MOST_SPREAD)
+        shared = covariance * shrunk[:, None] * shrunk
+        return self.scale * (self.scale * self._covariance(z[:, None], z, spread[:, None], spread, shared))
 
     def _covariance(self, z: Array, others: Array, spread: Array, spreads: Array, shared: Array) -> Array:
+        """In units of the scale."""
         a, b = self.parts[self.name]
         z, others = self._inside(z), self._inside(others)
         half = (np.minimum(spread, MOST_SPREAD) ** 2 + np.minimum(spreads, MOST_SPREAD) ** 2) / 2
         alike = a**2 * np.exp(z + others + half) + b**2 * np.exp(half - z - others)
         opposite = a * b * (np.exp(z - others + half) + np.exp(others - z + half))
-        return np.asarray(self.scale**2 * (alike * np.expm1(shared) - opposite * np.expm1(-shared)))
+        return np.asarray(alike * np.expm1(shared) - opposite * np.expm1(-shared))
 
     def _inside(self, z: Any) -> Any:
         """z, or the end of the training targets that is nearest; below them a logarithm needs no care."""
@@ -119,6 +127,7 @@ class TargetTransform:
 
     def with_residuals(self, residuals: Array, weights: Array) -> Self:
         """The same with the residuals of z of some rows that were left out."""
+        residuals = np.clip(residuals, -MOST_EXPONENT, MOST_EXPONENT)
         growth, decay = (float(np.average(np.exp(values), weights=weights)) for values in (residuals, -residuals))
         return replace(self, growth=growth, decay=decay)
 

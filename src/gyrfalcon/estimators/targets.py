@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, Self
 
 import numpy as np
 import torch
@@ -77,8 +77,7 @@ class RegressionTargets:
     ) -> RegressionTargets:
         flat, Z = y.ndim == 1, _mapped(transforms, y.reshape(len(y), -1))
         location, scale = _location_and_scale(Z, weights, centered=centered)
-        present = Z if weights is None else Z[weights > 0]
-        reached = tuple(each and each.reaching(column) for each, column in zip(transforms, present.T, strict=False))
+        reached = _reaching(transforms, Z, weights)
         return cls(loss, location, scale if isinstance(loss, Squared) else np.ones_like(scale), flat, reached)
 
     @property
@@ -99,6 +98,11 @@ class RegressionTargets:
         """What `decode` made, in the units of the solver again."""
         beta = coefficients.reshape(len(coefficients), -1) / self.scale
         return torch.from_numpy(beta), torch.from_numpy((np.atleast_1d(intercept) - self.location) / self.scale)
+
+    def reaching(self, y: Array, weights: Array | None) -> RegressionTargets:
+        """The same, knowing that there are these targets too."""
+        Z = _mapped(self.transforms, y.reshape(len(y), -1))
+        return replace(self, transforms=_reaching(self.transforms, Z, weights))
 
     def each(self, change: Callable[..., Any], *columns: Array) -> Array:
         """Columns by output, of which the first are changed by a method of the map where an output has one."""
@@ -131,6 +135,10 @@ class _Coded:
 
     def decode(self, solution: Coefficients) -> tuple[Array, Any]:
         return as_numpy(solution[0]), as_numpy(solution[1])
+
+    def reaching(self, y: Array, weights: Array | None) -> Self:
+        """The same: codes reach no further."""
+        return self
 
     def start(self, coefficients: Array, intercept: Any) -> Coefficients:
         """What `decode` made, as the solver knows it."""
@@ -242,6 +250,14 @@ def _mapped(transforms: Sequence[TargetTransform | None], Y: Array) -> Array:
     if not transforms:
         return Y
     return np.stack([y if map is None else map.forward(y) for map, y in zip(transforms, Y.T, strict=True)], 1)
+
+
+def _reaching(
+    transforms: Sequence[TargetTransform | None], Z: Array, weights: Array | None
+) -> tuple[TargetTransform | None, ...]:
+    """Maps that know of the rows with weight, whose mapped targets are Z."""
+    present = Z if weights is None else Z[weights > 0]
+    return tuple(each and each.reaching(column) for each, column in zip(transforms, present.T, strict=False))
 
 
 def _peak(Y: Array) -> Array:

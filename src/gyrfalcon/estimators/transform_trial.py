@@ -33,6 +33,7 @@ WIDTHS = (1.0, 0.3, 0.1)  # scales that are tried, as parts of the mean distance
 NAMED_WIDTH = 0.3
 FACTORS = (1.0, 0.1, 0.3, 3.0, 10.0)  # of the noise that suits the targets as they are
 GAIN, CERTAIN = 0.005, 0.5  # part of the squared error, and of the gain's standard error, that a map has to gain
+LEAST_RESIDUALS = 8  # fewer, of fits to so few rows, tell how little there is to learn from, and no mean
 LARGEST, SMALLEST = 1e100, 1e-100  # of targets: third powers do not overflow
 WHY = (
     f"the lowest error, with the kernel that suits y as it is; a transform has to lower it by {GAIN:.1%} and by "
@@ -78,6 +79,17 @@ def check_target_transform(estimator: KernelEstimator) -> str | None:
                 "out one of the two"
             )
     return wish
+
+
+def check_kept(estimator: KernelEstimator, transforms: Sequence[TargetTransform | None]) -> None:
+    """Refuse to go on from a fit with these transforms if the parameters now ask for others."""
+    wish, kept = check_target_transform(estimator), {each and each.name for each in transforms or (None,)}
+    if wish != "auto" and kept != {wish}:
+        raise ValueError(
+            f"target_transform={estimator.target_transform!r}: warm_start=True keeps the transform of the last fit, "
+            f"target_transform_={estimator.target_transform_!r}, which does not go with the parameters now: choose "
+            "warm_start=False"
+        )
 
 
 def named_transforms(name: str | None, y: Array, weights: Array | None) -> tuple[TargetTransform, ...]:
@@ -156,6 +168,8 @@ def with_residuals(
 ) -> RegressionTargets:
     """Targets whose maps know the residuals of a fit, from some of the rows that are left out in turn.
 
+    Those of very few rows are not asked: then predictions are medians.
+
     Parameters
     ----------
     targets : RegressionTargets
@@ -169,7 +183,7 @@ def with_residuals(
     intercept : bool
     """
     found = leave_out(kernel, centers, data.points, data.Y.__getitem__, data.weights, noise=noise, intercept=intercept)
-    if found is None:
+    if found is None or len(found.rows) < LEAST_RESIDUALS:
         return targets
     # A fit to more rows than these varies less; the noise stays as it is.
     own, share = found.deviations**2 - 1, min(1.0, float(found.weights.sum()) / total_weight)
@@ -192,8 +206,9 @@ def _suitable(y: Array, weights: Array | None) -> list[TargetTransform | None]:
 
 def _skewness(y: Array, weights: Array | None) -> float:
     """Zero if there is none that can be computed."""
-    present = y if weights is None else y[weights > 0]
-    if not SMALLEST < np.abs(present).max() < LARGEST:
+    if weights is not None:  # whatever the targets of other rows are
+        y, weights = y[weights > 0], weights[weights > 0]
+    if not SMALLEST < np.abs(y).max() < LARGEST:
         return 0.0
     away = y - np.average(y, weights=weights)
     deviation = np.sqrt(np.average(away**2, weights=weights))
@@ -238,7 +253,8 @@ def _errors(
         for j, (_, one) in enumerate(columns):
             z, true = outputs[:, j], truth[:, j]
             means[:, j] = z if one is None else one.reaching(true).with_residuals(true - z, weights).mean(z)
-        squares = ((y - means) ** 2 / np.average((y - np.average(y, 0, weights)) ** 2, 0, weights)).T
+        spread = np.average((y - np.average(y, 0, weights)) ** 2, 0, weights)
+        squares = ((y - means) ** 2 / np.where(spread > 0, spread, np.inf)).T  # rows that are alike decide nothing
         if best is not None:
             lower = np.average(squares, 1, weights) < np.average(best, 1, weights)
             squares = np.where(lower[:, None], squares, best)

@@ -130,7 +130,8 @@ def try_partition(
     order = random.permutation(rows)
     sampled, held = np.split(order, [count])
     kept, out = (_part(data, np.sort(part)) for part in (sampled, held[:HELD_ROWS]))
-    constant = _error(out, np.average(kept.Y, axis=0, weights=kept.weights)) or 1.0
+    spread = _error(out, np.average(kept.Y, axis=0, weights=kept.weights))
+    constant = spread or 1.0
     candidates = take(points, order[: max(n_centers, partition.centers)])
     problem = _problem(kernel, data, candidates, noise, intercept, memory_budget)
     made: dict[int, Predictor] = {}  # by the number of centers
@@ -143,7 +144,7 @@ def try_partition(
         if small.partition is not None:
             function = _leaves(kernel, kept, noise, small.partition, made[small.n_centers], memory_budget).predict
         error = _error(out, function(out.points)) / constant
-        return _Tried(way, error, error * price(way))
+        return _Tried(way, error, max(error, NOTHING_LEFT) * price(way))
 
     ways = ways_to_fit(partition, n_centers, problem)
     bar = progress.stage("trying centers and leaves", len(ways))
@@ -152,7 +153,7 @@ def try_partition(
         bar.step()
         if rows > MOST_ROWS or _promises(way, tried):  # without leaves it costs little to try all
             tried.append(attempt(way))
-    if min(one.error for one in tried) > NOTHING_LEARNED:
+    if not spread or min(one.error for one in tried) > NOTHING_LEARNED:
         tried = [attempt(ways[0]._replace(n_centers=_least(n_centers), partition=None))]
     chosen = _best(tried)
     stage = Stage(
@@ -227,8 +228,10 @@ def _promises(way: Way, tried: list[_Tried]) -> bool:
     """Whether a way is worth trying: not if there is nothing to learn, or if a cheaper one of its kind did not pay."""
     if not tried:
         return True
-    if tried[0].error > NOTHING_LEARNED or min(one.error for one in tried) <= NOTHING_LEFT:
+    if tried[0].error > NOTHING_LEARNED:
         return False
+    if min(one.error for one in tried) <= NOTHING_LEFT:  # leaves, which are dearer than their time, may have come first
+        return way.partition is None and all(one.way.partition is not None for one in tried)
     alike = [place for place, one in enumerate(tried) if (one.way.partition is None) == (way.partition is None)]
     return not alike or _best(tried[: alike[-1] + 1]) == alike[-1]
 

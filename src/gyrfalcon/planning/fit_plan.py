@@ -89,17 +89,27 @@ class FitPlan:
     def peak_bytes(self) -> int:
         return self.memory["peak"]
 
-    def table(self, rows: Sequence[float] = ROWS, workers: Sequence[int] = WORKERS) -> PlanTable:
+    def table(self, rows: Sequence[float] = ROWS, workers: Sequence[int] | None = None) -> PlanTable:
         """The same fit with other numbers of rows, on other numbers of machines; one that tunes is on one machine.
+
+        Parameters
+        ----------
+        rows : sequence of int
+        workers : sequence of int, optional
+            1, 2, 8 and 64 if they are not given.
 
         >>> import gyrfalcon as gf
         >>> table = gf.plan(1_000_000, 9, 1000).table(rows=(1e8, 1e9), workers=(1, 8))
         >>> table[1, 0].n, table[1, 0].workers, table[1, 1].total < table[1, 0].total
         (1000000000, 1, True)
         """
-        rows, workers = as_counts(rows, "rows"), (1,) if self.tuned else as_counts(workers, "workers")
+        if self.tuned and workers is not None:
+            raise ValueError(f"workers={workers!r} is for fits with a number of centers: plan with m, or leave it out")
+        usual = (1,) if self.tuned else WORKERS
+        counts = as_counts(usual if workers is None else workers, "workers")
         return PlanTable(
-            tuple(tuple(self._at(n, count) for count in workers) for n in rows), self._question(rows=False)
+            tuple(tuple(self._at(n, count) for count in counts) for n in as_counts(rows, "rows")),
+            self._question(rows=False),
         )
 
     def _at(self, n: int, workers: int) -> FitPlan:
