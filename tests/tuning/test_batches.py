@@ -124,6 +124,12 @@ def test_samples_without_a_value_are_passed_over_and_none_at_all_is_an_error():
         averaged_adam(search, np.ones(1), learning_rate=0.15)
 
 
+def test_a_search_that_is_ended_at_once_stays_where_it_was():
+    search = Search(lambda theta: Point(1.0, theta, {}), np.full(2, -5.0), np.full(2, 5.0), 9, None, lambda *_: True)
+    np.testing.assert_array_equal(averaged_adam(search, np.ones(2), learning_rate=0.15), [1.0, 1.0])
+    assert search.message == "a callback asked for it"
+
+
 def test_length_scales_of_features_that_matter_become_shorter_than_those_of_others():
     data = data_of(1500)
     tuned = tune_on_batches(

@@ -197,7 +197,7 @@ def averaged_adam(search: Search, start: Array, *, learning_rate: float) -> Arra
         if point is None or not point.value > 0:
             continue
         if search.accept(theta, point):
-            search.message = "a callback asked for it"
+            search.message, last = "a callback asked for it", last or [theta]
             break
         count, slope = count + 1, point.gradient / point.value
         first = 0.9 * first + 0.1 * slope
