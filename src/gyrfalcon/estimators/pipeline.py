@@ -369,7 +369,7 @@ def _solve(
 def _threads_of(problem: LeastSquares | Risk) -> AbstractContextManager[None]:
     """One thread for what is no product with K, where there are few centers and the compiled core makes products."""
     K = problem.K
-    small = K.shape[1] <= FEW_CENTERS and K.engine in ("native", "warped")
+    small = K.shape[1] <= FEW_CENTERS and K.engine == "native"
     small = small and (not K.cached or K.shape[0] * K.shape[1] <= FEW_KEPT_ENTRIES)
     return one_thread_but_for_products() if small else nullcontext()
 

@@ -25,7 +25,7 @@ from gyrfalcon.solvers.choice import exact_seconds, expected, falkon_seconds
 
 from .law import Seconds
 
-MINIATURE_ROWS = 2000  # about as many as tuning looks at
+MINIATURE_ROWS = 2000  # enough for tuning to look at batches of them
 MINIATURE_FEATURES = 300  # at most: with more, tuning takes longer in proportion
 OTHER_SHARE = 0.4  # of the time of tuning: what a trial of centers and the rows left out for intervals take beside it
 MANY_ROWS, FEW_CENTERS = 16_000, 500  # of the solve that tells the speed of iterations
