@@ -28,6 +28,7 @@ from . import (
     mapped_pair,
     memory,
     mnist,
+    neighbors,
     objectives,
     online,
     partition,
@@ -89,6 +90,8 @@ def main() -> None:
             defaults.run(arguments.quick, arguments.only, arguments.splits)
         case "many_rows":
             many_rows.run(arguments.quick)
+        case "neighbors":
+            neighbors.run(arguments.quick)
         case "budget":
             budget.run(arguments.quick)
         case "small":
@@ -194,6 +197,9 @@ def _parser() -> argparse.ArgumentParser:
         "tabular", parents=[quick], help=f"estimators as they come beside gradient boosting; {data}"
     )
     tables.add_argument("--only", nargs="+", choices=tabular.TABLES, default=(), help="some tables, added to the file")
+    commands.add_parser(
+        "neighbors", parents=[quick], help="tables whose rows come in groups, with and without asking neighbors"
+    )
     commands.add_parser(
         "many_rows", parents=[quick], help="errors and CPU time of defaults on synthetic tables of many rows"
     )

@@ -50,6 +50,7 @@ ALTERNATIVES: dict[str, Recipe] = {
     "one metric": replace(Recipe(), both_metrics=False),
     "the same rows at each step": replace(Recipe(), batches=10**6),
     "batches of 400 rows": replace(Recipe(), batch_rows=400),
+    "neighbors are not asked": replace(Recipe(), asks_neighbors=False),
     "fewer steps on batches": replace(Recipe(), batch_steps=25),
     UNTRANSFORMED: Recipe(),
 }

@@ -102,6 +102,39 @@ def _outliers(random: np.random.Generator, rows: int = SYNTHETIC_ROWS) -> tuple[
     return X, signal + 0.5 * random.standard_t(2.2, size=rows)
 
 
+def _panel(random: np.random.Generator, rows: int = SYNTHETIC_ROWS) -> tuple[Array, Array]:
+    """Several years of each of many people, whose level no feature tells: only other years of the same person do."""
+    people = random.integers(max(2, rows // 6), size=rows)
+    own, level = random.normal(size=(rows, 4)), random.normal(size=rows)
+    own[:, 3] = np.round(own[:, 3])
+    year = random.integers(7, size=rows).astype(float)
+    changing = random.normal(size=(rows, 2))
+    signal = 0.5 * own[people, 0] + level[people] + 0.1 * year + 0.3 * np.sin(2 * changing[:, 0])
+    X = np.concatenate([own[people], year[:, None], changing], 1)
+    return X, signal + 0.4 * random.normal(size=rows)
+
+
+def _households(random: np.random.Generator, rows: int = SYNTHETIC_ROWS) -> tuple[Array, Array]:
+    """Purchases of numbered households, each of which has a favorite brand."""
+    household = random.integers(max(2, rows // 10), size=rows)
+    taste, prices = random.normal(size=rows)[household], random.normal(size=(rows, 3))
+    score = 1.5 * taste - prices[:, 0] + 0.5 * np.abs(prices[:, 1]) + 0.7 * random.normal(size=rows)
+    return np.concatenate([household[:, None], prices], 1), (score > np.median(score)).astype(int)
+
+
+def _storms(random: np.random.Generator, rows: int = SYNTHETIC_ROWS) -> tuple[Array, Array]:
+    """Delays at sixty places in a year, with noise and eighty storms of a day or two and some hundred miles."""
+    places = np.column_stack([30 + 15 * random.random(60), -120 + 50 * random.random(60)])
+    middles = np.column_stack([30 + 15 * random.random(80), -120 + 50 * random.random(80)])
+    days, place, day = random.integers(365, size=80), random.integers(60, size=rows), random.integers(365, size=rows)
+    hour, usual = 24 * random.beta(2, 2, size=rows), random.normal(size=60)
+    near = np.exp(-np.square((places[:, None] - middles) / [4.0, 10.0]).sum(2))
+    storms = sum(2 * np.exp(-(((day - days[j]) / 1.2) ** 2)) * near[place, j] for j in range(80))
+    signal = storms + 0.3 * np.sin(hour / 4) + 0.3 * usual[place]
+    X = np.column_stack([day // 30.5 + 1, day % 30.5, day % 7, hour, places[place], random.gamma(2, 300, size=rows)])
+    return X, signal + 1.5 * signal.std() * random.normal(size=rows)
+
+
 def _halved(make: Callable[..., tuple[Array, Array]]) -> Callable[..., tuple[Array, Array]]:
     def classes(random: np.random.Generator, rows: int = SYNTHETIC_ROWS) -> tuple[Array, Array]:
         X, y = make(random, rows)
@@ -202,6 +235,8 @@ SYNTHETIC: dict[str, Callable[..., tuple[Array, Array]]] = {
     "numbers of events": _events,
     "claims, most of them zero": _claims,
     "outliers": _outliers,
+    "years of people": _panel,
+    "storms": _storms,
     "rarely huge, two classes": _halved(_rarely_huge),
     "few of many, two classes": _halved(_few_of_many),
     "steps of two classes": _halved(_steps),
@@ -213,4 +248,5 @@ SYNTHETIC: dict[str, Callable[..., tuple[Array, Array]]] = {
     "customers": _customers,
     "survey": _survey,
     "five classes": _five_classes,
+    "households": _households,
 }

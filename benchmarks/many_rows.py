@@ -69,14 +69,14 @@ def _compare(name: str, n: int, exponents: tuple[float | None, ...]) -> list[Row
     X, y = SYNTHETIC[name](np.random.default_rng(len(name)), n + TEST_ROWS)
     X = X.astype(np.float32)
     classes = y.dtype.kind != "f"
-    rival = _rival(classes)
-    base = (math.nan, math.nan) if rival is None else _fit(rival, X, y, n)
+    trees = rival(classes)
+    base = (math.nan, math.nan) if trees is None else fit(trees, X, y, n)
     found = []
     for exponent in exponents:
         model = (gf.KernelClassifier if classes else gf.KernelRegressor)(random_state=0, verbose=False)
         used = gf.estimators.trial.PRICE_BEYOND if exponent is None else exponent
         with mock.patch(EXPONENT, used):
-            error, seconds = _fit(model, X, y, n)
+            error, seconds = fit(model, X, y, n)
         leaves = "" if model.partition_ is None else f" and {model.partition_.n_leaves} leaves"
         taken = f"{len(model.centers_):,} centers{leaves}"
         found.append(Row(name, n, used, error, seconds, error / base[0], seconds / base[1], taken))
@@ -85,7 +85,7 @@ def _compare(name: str, n: int, exponents: tuple[float | None, ...]) -> list[Row
     return found
 
 
-def _rival(classes: bool) -> Any:
+def rival(classes: bool) -> Any:
     try:
         import lightgbm
     except ImportError:
@@ -94,7 +94,7 @@ def _rival(classes: bool) -> Any:
     return (lightgbm.LGBMClassifier if classes else lightgbm.LGBMRegressor)(random_state=0, n_jobs=1, verbose=-1)
 
 
-def _fit(model: Any, X: Array, y: Array, n: int) -> tuple[float, float]:
+def fit(model: Any, X: Array, y: Array, n: int) -> tuple[float, float]:
     """The error on the rows after the first n, and CPU seconds of the fit to those."""
     began = time.process_time()
     model.fit(X[:n], y[:n])

@@ -35,7 +35,9 @@ def test_scores_are_those_of_fits_without_the_row(coding, centers, weighted, int
     targets = ClassTargets(Squared(), np.arange(3), coding)
     weights = np.random.default_rng(1).choice([0.5, 1.0, 3.0], 60) if weighted else None
     C = X[:centers]
-    shares, labels, w = judged_rows(KERNEL, C, X, THREE, weights, targets, noise=0.3, intercept=intercept)
+    shares, labels, w = judged_rows(
+        X, THREE, weights, targets, kernel=KERNEL, centers=C, noise=0.3, intercept=intercept
+    )
     expected = leave_one_out(dense(X, C), dense(C, C), coding.encode(THREE), w, 0.3, intercept=intercept)
     np.testing.assert_array_equal(labels, THREE)
     np.testing.assert_allclose(shares, targets.shares(expected), atol=1e-7)

@@ -6,8 +6,7 @@ from sklearn.kernel_ridge import KernelRidge
 
 import gyrfalcon as gf
 from gyrfalcon.tuning.judging import FOLDS, Judge
-from gyrfalcon.tuning.recipe import _order
-from gyrfalcon.tuning.rows import Data
+from gyrfalcon.tuning.rows import Data, shuffled
 from gyrfalcon.tuning.trace import Trace
 from gyrfalcon.tuning.tuner import Tuned
 
@@ -68,7 +67,7 @@ def test_the_error_that_is_told_is_that_of_the_kernel_and_the_noise_of_the_model
     model = gf.KernelRegressor("laplacian", random_state=0).fit(X, y)
     stage = model.tuning_.stages[0]
     assert stage.name == "length scales"
-    order = _order(X)
+    order = shuffled(X)
     kept, held = order[:667], order[667:]
     K = np.asarray(gf.KernelMatrix(model.kernel_, X, X[kept]).to_dense())
 

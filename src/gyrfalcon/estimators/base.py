@@ -320,7 +320,9 @@ class KernelEstimator(UpdateMixin, Savable, CallbackSupportMixin, BaseEstimator)
         if not (self.warm_start and hasattr(self, "coefficients_")):
             return None
         start = self._targets.start(self.coefficients_, self.intercept_)
-        return Known(self.kernel_, self.centers_, self.penalty_, start)
+        leaves = self.partition_
+        own = None if leaves is None or leaves.kernel is self.kernel_ else (leaves.kernel, leaves.noise)
+        return Known(self.kernel_, self.centers_, self.penalty_, start, own)
 
     def _fit_outputs(
         self,
@@ -492,6 +494,8 @@ class KernelEstimator(UpdateMixin, Savable, CallbackSupportMixin, BaseEstimator)
         values, arrays = values | facts, arrays | pack_points(self.centers_, "centers")
         if self.partition_ is not None:
             arrays |= {f"partition.{name}": array for name, array in self.partition_.to_arrays().items()}
+            if self.partition_.kernel is not self.kernel_:
+                values |= {"partition_kernel": self.partition_.kernel.to_dict()}
         return values, arrays | {"coefficients": self.coefficients_, "intercept": np.asarray(self.intercept_)}
 
     def _set_state(self, values: dict[str, Any], arrays: dict[str, Array]) -> None:
@@ -517,7 +521,9 @@ class KernelEstimator(UpdateMixin, Savable, CallbackSupportMixin, BaseEstimator)
         if self.centers_.shape != (len(self.coefficients_), features) or intercept.size != columns:
             raise ValueError("the centers, coefficients and intercept do not fit together")
         leaves = {name[10:]: array for name, array in arrays.items() if name.startswith("partition.")}
-        self.partition_ = LocalFunction.from_arrays(self.kernel_, leaves, columns) if leaves else None
+        own = values.get("partition_kernel")
+        kernel = self.kernel_ if own is None else Kernel.from_dict(own)
+        self.partition_ = LocalFunction.from_arrays(kernel, leaves, columns) if leaves else None
         if self.partition_ is not None and self.partition_.points.shape[1] != features:
             raise ValueError("the leaves of the partition have another number of features")
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
 
 from gyrfalcon.arrays import AnyPoints, Array
-from gyrfalcon.kernels import Kernel
 
 from .left_out import leave_out
 
@@ -87,15 +86,11 @@ class Judged(NamedTuple):
 
 
 def judged_rows(
-    kernel: Kernel,
-    centers: AnyPoints | None,
     points: AnyPoints,
     labels: Array,
     weights: Array | None,
     targets: ClassTargets | LabelTargets,
-    *,
-    noise: float,
-    intercept: bool,
+    **fit: Any,
 ) -> Judged | None:
     """What a least squares fit says of some of its rows, each left out in turn; None if they are too few.
 
@@ -104,23 +99,18 @@ def judged_rows(
 
     Parameters
     ----------
-    kernel : Kernel
-    centers : array, tensor or CSR of shape (m, d), optional
-        None if every row is one.
     points : array, tensor or CSR of shape (n, d)
     labels : array of shape (n,), or (n, t) if rows have several
     weights : array of shape (n,), optional
     targets : ClassTargets or LabelTargets
-    noise : float
-        The penalty times the sum of all weights.
-    intercept : bool
-        Whether the fit has one.
+    **fit
+        Kernel, centers, noise and intercept, as for `leave_out`.
     """
 
     def encode(rows: Array) -> Array:
         return targets.encode(labels[rows])
 
-    found = leave_out(kernel, centers, points, encode, weights, noise=noise, intercept=intercept)
+    found = leave_out(points=points, encode=encode, weights=weights, **fit)
     return None if found is None else Judged(*targets.judged(found.outputs, labels[found.rows], found.weights))
 
 

@@ -15,7 +15,7 @@ from scipy import sparse
 
 from gyrfalcon import centers as center_rules
 from gyrfalcon import progress
-from gyrfalcon.arrays import AnyPoints, as_kind, torch_dtype
+from gyrfalcon.arrays import AnyPoints, as_kind, device_of, torch_dtype
 from gyrfalcon.data import Source
 from gyrfalcon.kernels import Kernel
 from gyrfalcon.losses import Loss, ResidualLoss, Squared, has_kink
@@ -24,10 +24,11 @@ from gyrfalcon.persistence import pack_points, unpack_points
 from gyrfalcon.tuning import Trace
 from gyrfalcon.tuning.automatic import Learned, learn
 from gyrfalcon.tuning.journal import Journal
+from gyrfalcon.tuning.neighborhoods import ask_neighbors, neighborhoods
 from gyrfalcon.tuning.packing import pack, unpack
 from gyrfalcon.tuning.path import PenaltyPath
 from gyrfalcon.tuning.rows import Data
-from gyrfalcon.tuning.settings import Tuning
+from gyrfalcon.tuning.settings import Recipe, Tuning
 from gyrfalcon.tuning.settings import read as tuning_settings
 
 from .beginning import Beginning
@@ -46,6 +47,7 @@ RESERVOIR_ROWS = 50_000  # of a source, that one pass brings into memory, at lea
 RESERVOIR_ROWS_PER_CENTER = 20
 RESERVOIR_SHARE = 4  # the share of the memory budget, as a divisor, that they may take
 _BLOCK = 1 << 18  # rows of targets looked at together
+FEW_LOOKED_AT = 2  # times the rows that kernels were judged by: of more rows, most have not been looked at
 SMALL = 5000  # rows that are always searched for repetitions
 
 
@@ -123,9 +125,10 @@ class Choices:
         if spread <= 4 * np.finfo(float).eps * max(1.0, float(np.abs(mean).max())):
             return untuned  # constant targets
         factor = _curvature(self.loss, Y, spread) / 2  # of the squared loss it is two
+        normalized = Data(points, Y, weights, mean, spread)
         learned = self._learn(
             kernels,
-            Data(points, Y, weights, mean, spread),
+            normalized,
             how,
             noise=None if given is None else given / factor,
             fixed_penalty=fixed_penalty,
@@ -133,12 +136,44 @@ class Choices:
         )
         if learned is None:
             return untuned
+        if isinstance(how, Tuning) and how.follows_recipe and not fixed_kernel:
+            learned = self._near(learned, normalized, how.recipe, fixed_penalty=fixed_penalty)
         noise = given if given is not None and fixed_penalty else learned.noise * factor
         if has_kink(self.loss) and given is None:
             also: dict[str, Any] = {"intercept": settings.fit_intercept, "memory_budget": self.budget}
             noise = noise_of_loss(learned.kernel, self.data, self.loss, noise, **also)
         trace = learned.trace.scaled(factor) if isinstance(learned.trace, Trace) else learned.trace
         return dataclasses.replace(learned, noise=noise, trace=trace)
+
+    def _near(self, learned: Learned, data: Data, recipe: Recipe, *, fixed_penalty: bool) -> Learned:
+        """What was learned from a part of the rows, corrected by rows as near to each other as all rows are.
+
+        Where every row is a center, of the whole model or of leaves that were asked for: fewer do not tell them apart.
+        """
+        points, settings = data.points, self.settings
+        asked_for = settings.partition is not None and not settings.partition_on_trial
+        named = isinstance(settings.centers, str)
+        exact = named and self._count_without_leaves(points, data.Y.shape[1]) >= self._rows
+        dense = not sparse.issparse(points) and device_of(points).type == "cpu" and points.shape[0] == self._rows
+        if not (asked_for or exact) or not dense or not self.time_to_begin_again:
+            return learned
+        if not recipe.asks_neighbors or self._rows < FEW_LOOKED_AT * recipe.fitted_rows:
+            return learned
+        progress.stage("asking neighbors")
+        parts = [data.at(rows) for rows in neighborhoods(learned.kernel, points)]
+        advice = ask_neighbors(
+            learned.kernel,
+            learned.noise,
+            parts,
+            fixed_penalty=fixed_penalty,
+            rows_per_scale=recipe.rows_per_scale,
+            memory_budget=self.budget,
+        )
+        if advice is None:
+            return learned
+        if isinstance(learned.trace, Trace):
+            learned.trace.stages.append(advice.stage)
+        return dataclasses.replace(learned, kernel=advice.kernel, noise=advice.noise)
 
     def _learn(
         self, kernels: Sequence[Kernel], data: Data, settings: Tuning | PenaltyPath, **known: Any

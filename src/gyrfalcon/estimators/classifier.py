@@ -45,6 +45,7 @@ from .dask_predictions import by_partition
 from .data import hand_back, names_of, read_labels, read_weights, refuse_gradients
 from .interrupts import keeps_the_old_model
 from .monitor import shows_progress
+from .partitioned import as_judged
 from .pipeline import Fitted, Validation
 from .streams import opened
 from .targets import ClassTargets, LabelTargets, check_same_kind
@@ -284,13 +285,10 @@ n_features_in_, feature_names_in_, encoder_
             return
         progress.stage("calibrating probabilities")
         started = time.perf_counter()
-        noise, intercept = self.penalty_ * fitted.total_weight, bool(self.fit_intercept)
-        centers = self.centers_ if self.partition_ is None else None
-        found = judged_rows(
-            self.kernel_, centers, points, labels, weights, self._targets, noise=noise, intercept=intercept
-        )
+        how = as_judged(fitted, points, intercept=bool(self.fit_intercept))
+        found = judged_rows(points, labels, weights, self._targets, **how)
         if found is not None:
-            open_ = self.tune == "auto" and self.penalty == "auto" and intercept
+            open_ = self.tune == "auto" and self.penalty == "auto" and bool(self.fit_intercept)
             if open_ and len(found.labels) >= LEAST_SHARE * points.shape[0] and isinstance(self.tuning_, Trace):
                 found = self._balance(found, self.tuning_)
             self.calibration_ = Calibration.of(*found)

@@ -61,6 +61,8 @@ def leave_out(
     noise: float,
     intercept: bool,
     count: int | None = None,
+    rows: Array | None = None,
+    below: Callable[[Array], Array] | None = None,
 ) -> LeftOut | None:
     """Fit a sample of the rows and leave each of them out in turn; None if fewer than two are different.
 
@@ -82,16 +84,22 @@ def leave_out(
         Whether the fit has one.
     count : int, optional
         How many rows to take where every row is a center; 1,200 if not given.
+    rows : array of ints, optional
+        The sample.
+    below : callable, optional
+        Gives the values at some rows of a function that the fit corrects, which leaves them as they are.
     """
     count = EXACT_ROWS if count is None else count
     if centers is not None and centers.shape[0] >= min(count, points.shape[0]):
         centers = None
-    rows = _sample(points, weights, count if centers is None else _feature_rows(centers.shape[0]))
+    if rows is None:
+        rows = _sample(points, weights, count if centers is None else _feature_rows(centers.shape[0]))
     weights = np.ones(len(rows)) if weights is None else weights[rows]
     X, group = distinct(on_host(take(points, rows)), weights)
     if X.shape[0] < 2:
         return None
-    Y = encode(rows)
+    base = 0.0 if below is None else below(rows)
+    Y = encode(rows) - base
     means, summed, _ = merge(Y, weights, group, X.shape[0])
     if centers is None:
         fitted, left = _with_all_rows(kernel, X, means, summed, noise, intercept=intercept)
@@ -104,7 +112,7 @@ def leave_out(
     outputs = fitted[group] - factor[group, None] * (Y - fitted[group])
     level = np.average((Y - np.average(Y, axis=0, weights=weights)) * (Y - fitted[group]), axis=0, weights=weights)
     deviations = np.sqrt(1 + factor[group])
-    return LeftOut(rows, weights, Y, outputs, deviations, np.maximum(level, np.finfo(float).tiny))
+    return LeftOut(rows, weights, Y + base, outputs + base, deviations, np.maximum(level, np.finfo(float).tiny))
 
 
 def _feature_rows(centers: int) -> int:

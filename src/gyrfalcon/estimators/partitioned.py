@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import sparse
 
 from gyrfalcon import progress
-from gyrfalcon.arrays import AnyPoints, Array, as_numpy
+from gyrfalcon.arrays import AnyPoints, as_numpy, device_of
+from gyrfalcon.centers.rows import take
 from gyrfalcon.data import Source
 from gyrfalcon.kernels import Kernel
 from gyrfalcon.matrix.predictor import Predictor
@@ -16,12 +19,19 @@ from gyrfalcon.partition import LocalFunction, Partition, fit_partition
 from gyrfalcon.solvers import Solution
 from gyrfalcon.solvers.rounding import shows_in
 from gyrfalcon.threads import one_thread_each, threads_to_share
+from gyrfalcon.tuning.neighborhoods import Advice, ask_neighbors, neighborhoods
+from gyrfalcon.tuning.rows import Data
+from gyrfalcon.tuning.settings import Recipe
 
 from .targets import Targets
+from .trial import MOST_ROWS
 
 if TYPE_CHECKING:
     from .base import KernelEstimator
+    from .pipeline import Fitted
 
+LEAF_ROWS, LEAF_OVERLAP = 1000, 0.05  # of leaves for neighbors, who are near enough
+WORTH_LEAVES = 0.95  # of the error of the global model that leaves may leave of it: they make a model of every row
 COPIES = 3  # of the rows that a fit holds: those read, the distinct ones, and those of the leaves
 
 
@@ -67,15 +77,56 @@ def rows_in_memory(points: AnyPoints, budget: int) -> AnyPoints:
     return points.to_array()
 
 
+def global_model(kernel: Kernel, centers: AnyPoints, solution: Solution, budget: int | None = None) -> Predictor:
+    """The function that leaves correct, in the units of the solver."""
+    return Predictor(
+        kernel,
+        centers,
+        as_numpy(solution.coefficients),
+        as_numpy(solution.intercept),
+        wide=shows_in(solution),  # as it is when the model predicts
+        memory_budget=budget,
+    )
+
+
+def leaves_of_neighbors(
+    base: Predictor, kernel: Kernel, data: Data, noise: float, budget: int
+) -> tuple[Partition, Advice] | None:
+    """Leaves for what a global model leaves, if neighbors tell it of each other, with the kernel that suits them.
+
+    Centers too few to tell neighbors apart leave it, and a trial on a sample of the rows, where they are far from each
+    other, does not show it.
+    """
+    points, rows = data.points, data.points.shape[0]
+    if isinstance(points, Source) or sparse.issparse(points) or device_of(points).type != "cpu" or kernel.explicit:
+        return None
+    partition = Partition(leaf_rows=LEAF_ROWS, overlap=LEAF_OVERLAP)
+    if not 2 * partition.leaf_rows <= rows <= MOST_ROWS:
+        return None
+    progress.stage("asking neighbors")
+    parts = []
+    for near in neighborhoods(kernel, points):
+        part = data.at(near)
+        parts.append(dataclasses.replace(part, Y=part.Y - base(part.points)))
+    advice = ask_neighbors(
+        kernel,
+        noise,
+        parts,
+        fixed_penalty=False,
+        rows_per_scale=Recipe().rows_per_scale,
+        memory_budget=budget,
+        correction=True,
+        worth=WORTH_LEAVES,
+    )
+    return None if advice is None else (partition, advice)
+
+
 @one_thread_each
 def fit_leaves(
     partition: Partition,
     kernel: Kernel,
-    points: AnyPoints,
-    Y: Array,
-    weights: Array | None,
-    centers: AnyPoints,
-    solution: Solution,
+    data: Data,
+    base: Predictor,
     *,
     noise: float,
     targets: Targets,
@@ -86,25 +137,37 @@ def fit_leaves(
     Each leaf keeps to one thread, and several are solved at the same time.
     """
     started = time.perf_counter()
-    base = Predictor(
-        kernel,
-        centers,
-        as_numpy(solution.coefficients),
-        as_numpy(solution.intercept),
-        wide=shows_in(solution),  # as it is when the model predicts
-        memory_budget=budget,
-    )
     local = fit_partition(
         kernel,
-        points,
-        Y,
+        data.points,
+        data.Y,
         noise,
         partition,
         base=base,
-        weights=weights,
+        weights=data.weights,
         memory_budget=budget,
         threads=threads_to_share(),
         bar=progress.stage("fitting leaves"),
     )
-    unit = np.broadcast_to(np.asarray(targets.unit, dtype=np.float64), Y.shape[1:])
+    unit = np.broadcast_to(np.asarray(targets.unit, dtype=np.float64), data.Y.shape[1:])
     return local.in_units(unit), time.perf_counter() - started
+
+
+def as_judged(fitted: Fitted, points: AnyPoints, *, intercept: bool) -> dict[str, Any]:
+    """What `leave_out` has to know of a fit: the kernel, the centers, the noise and whether there is an intercept.
+
+    Of leaves that have a kernel of their own also which rows to take, which are neighbors, and what they correct.
+    """
+    local, noise = fitted.local, fitted.penalty * fitted.total_weight
+    if local is None or local.kernel is fitted.kernel:
+        centers = fitted.centers if local is None else None
+        return {"kernel": fitted.kernel, "centers": centers, "noise": noise, "intercept": intercept}
+    base = global_model(fitted.kernel, fitted.centers, fitted.solution)
+    return {
+        "kernel": local.kernel,
+        "centers": None,
+        "noise": local.noise,
+        "intercept": False,
+        "rows": np.concatenate(neighborhoods(local.kernel, points)),
+        "below": lambda rows: base(take(points, rows)),
+    }

@@ -43,7 +43,7 @@ from .choices import SMALL, Choices
 from .deadline import Deadline
 from .interrupts import what_was_reached
 from .monitor import Monitor
-from .partitioned import fit_leaves, rows_in_memory
+from .partitioned import fit_leaves, global_model, leaves_of_neighbors, rows_in_memory
 from .resuming import resume_solve
 from .targets import Coefficients, RegressionTargets, Targets
 from .transform_trial import try_transforms, with_residuals
@@ -90,12 +90,14 @@ class Validation:
 
 @dataclass(frozen=True)
 class Known:
-    """Kernel, centers, penalty and coefficients of an earlier fit, to begin from."""
+    """Kernel, centers, penalty and coefficients of an earlier fit, to begin from, and the kernel and the noise of its
+    leaves if these are others."""
 
     kernel: Kernel
     centers: AnyPoints
     penalty: float
     start: Coefficients
+    leaves: tuple[Kernel, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,8 @@ class Fitted:
 
 @dataclass(frozen=True)
 class Chosen:
-    """What a fit has chosen before it solves; `group` says which center each row is, where all are centers."""
+    """What a fit has chosen before it solves: `group` says which center each row is, where all are centers, and
+    `leaves` the kernel and the noise of leaves, where they are not those of the model."""
 
     settings: Settings
     targets: Any
@@ -128,6 +131,7 @@ class Chosen:
     group: Array | None = None
     tuning: Trace | Grid | None = None
     cuts: tuple[str, ...] = ()  # what a limit of time cut
+    leaves: tuple[Kernel, float] | None = None
 
 
 FEW_CENTERS = 5000  # up to which more than one thread of BLAS saves less than a second
@@ -171,8 +175,8 @@ def fit_function(
     callback : callable (Step) -> bool or None, optional
         A function of the user's, told of each iteration too; True stops.
     """
-    Y = targets.encode(y)
-    if settings.partition is not None and not settings.partition_on_trial:
+    Y, on_trial = targets.encode(y), settings.partition_on_trial
+    if settings.partition is not None and not on_trial:
         points = rows_in_memory(points, beginning.budget)
     total = float(points.shape[0] if weights is None else weights.sum())
     if known is not None:
@@ -183,7 +187,6 @@ def fit_function(
     if chosen.targets is not targets:
         targets, Y = chosen.targets, chosen.targets.encode(y)
     settings, kernel, C, penalty = chosen.settings, chosen.kernel, chosen.centers, chosen.penalty
-    partition = settings.partition
     problem = _pose(settings, kernel, points, C, Y, weights, chosen.group, penalty, targets, beginning.budget)
     solver, reason = _solver_of(settings, problem, beginning.solver_seed)
     _check_options(settings, solver, targets, problem)
@@ -213,12 +216,9 @@ def fit_function(
     if settings.early_stopping is not None and monitor.best is not None:
         solution = dataclasses.replace(solution, coefficients=monitor.best[0], intercept=monitor.best[1])
     found, local = (solution.coefficients, solution.intercept), None
-    if partition is not None and not problem.K.symmetric and not interrupted:
-        noise, budget = penalty * total, beginning.budget
-        local, seconds = fit_leaves(
-            partition, kernel, points, Y, weights, C, solution, noise=noise, targets=targets, budget=budget
-        )
-        solution.record.seconds["leaves"] = seconds
+    if not problem.K.symmetric and not interrupted:
+        local = _leaves(chosen, Data(points, Y, weights), solution, targets, beginning, on_trial=on_trial)
+    if local is not None:
         reason = f"{reason}; {local.n_leaves} leaves are solved exactly"
     if validation is not None and (local is not None or not monitor.errors):  # what does not iterate is judged once
         monitor.errors.append(error(found, local, wide=shows_in(solution)))
@@ -247,11 +247,39 @@ def fit_function(
     )
 
 
+def _leaves(
+    chosen: Chosen, data: Data, solution: Solution, targets: Any, beginning: Beginning, *, on_trial: bool
+) -> LocalFunction | None:
+    """Leaves on what centers leave: those that were chosen, or others if neighbors ask for them."""
+    partition, kernel, budget = chosen.settings.partition, chosen.kernel, beginning.budget
+    total = float(len(data.Y) if data.weights is None else data.weights.sum())
+    trace = chosen.tuning if on_trial and beginning.deadline is None and isinstance(chosen.tuning, Trace) else None
+    if partition is None and trace is None:
+        return None
+    noise, base = chosen.penalty * total, global_model(kernel, chosen.centers, solution, budget)
+    if partition is None and trace is not None:
+        found = leaves_of_neighbors(base, kernel, data, noise, budget)
+        if found is None:
+            return None
+        partition, advice = found
+        trace.stages.append(advice.stage.in_units_of(total))
+        if not advice.better:
+            return None
+        kernel, noise = advice.kernel, advice.noise
+    elif chosen.leaves is not None:
+        kernel, noise = chosen.leaves
+    assert partition is not None
+    local, seconds = fit_leaves(partition, kernel, data, base, noise=noise, targets=targets, budget=budget)
+    solution.record.seconds["leaves"] = seconds
+    return local
+
+
 def _keep(settings: Settings, known: Known, points: AnyPoints, weights: Array | None, targets: Targets) -> Chosen:
     """The kernel and the centers of an earlier fit, and its penalty unless the settings say another."""
     C = as_kind(known.centers, points)
     penalty = known.penalty if isinstance(settings.penalty, str) else settings.penalty
-    return Chosen(settings, targets, known.kernel, C, penalty, _same_rows(points, weights, C))
+    group = _same_rows(points, weights, C)
+    return Chosen(settings, targets, known.kernel, C, penalty, group, leaves=known.leaves)
 
 
 def _choose(

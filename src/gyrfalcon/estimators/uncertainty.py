@@ -19,6 +19,7 @@ from gyrfalcon.tuning import Trace
 from .data import read_points
 from .intervals import LEAST_WIDENED, WIDENED_ROWS, deviation_factors
 from .left_out import leave_out
+from .partitioned import as_judged
 from .pipeline import Fitted
 from .posterior import Posterior
 from .targets import RegressionTargets
@@ -84,17 +85,8 @@ class UncertaintyMixin:
         enough = points.shape[0] >= LEAST_WIDENED and self.penalty_ > 0
         if not (self._evidence and tuned and at_hand and enough and isinstance(trace, Trace)):
             return
-        noise, centers = self.penalty_ * fitted.total_weight, self.centers_ if self.partition_ is None else None
-        found = leave_out(
-            self.kernel_,
-            centers,
-            points,
-            Y.__getitem__,
-            weights,
-            noise=noise,
-            intercept=bool(self.fit_intercept),
-            count=WIDENED_ROWS,
-        )
+        how = as_judged(fitted, points, intercept=bool(self.fit_intercept))
+        found = leave_out(points=points, encode=Y.__getitem__, weights=weights, count=WIDENED_ROWS, **how)
         if found is not None:
             factors, stage = deviation_factors(found, self.penalty_)
             self._evidence["widening"] = factors**2

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,7 +21,8 @@ from .tuner import Tuned
 SEED = 0  # of the order in which rows are taken: the same rows, the same result
 
 
-class Batches(NamedTuple):
+@dataclass(frozen=True)
+class Batches:
     """Rows that are taken so many at a time, all of them before any is taken again."""
 
     data: Data
@@ -38,7 +40,13 @@ class Batches(NamedTuple):
 
 
 def tune_on_batches(
-    start: LeastSquares, batches: Batches, run: Run, *, steps: int, learning_rate: float, shrinkage: float
+    start: LeastSquares,
+    batches: Callable[[LeastSquares, int], LeastSquares],
+    run: Run,
+    *,
+    steps: int,
+    learning_rate: float,
+    shrinkage: float,
 ) -> Tuned:
     """Minimize the mean of an objective over batches, by steps that each look at one.
 
@@ -46,7 +54,8 @@ def tune_on_batches(
     ----------
     start : LeastSquares
         Its kernel and noise are where to start; what is found is returned with its rows.
-    batches : Batches
+    batches : callable (LeastSquares, int) -> LeastSquares
+        The problem that a batch of that number poses with the kernel and the noise of another.
     run : Run
         The objective and what of the problem is fixed.
     steps : int

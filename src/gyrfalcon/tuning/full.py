@@ -119,6 +119,13 @@ def validation(problem: LeastSquares, folds: Folds, *, gradient: bool) -> Evalua
     return found._replace(gradient=Gradient(in_penalty * scale, pull.parameters, rows.still_centers(pull)))
 
 
+def left_out(problem: LeastSquares) -> Tensor:
+    """y - f(x) of every row for the f that is fitted to the others, αᵢ / Aᵢᵢ."""
+    full = _Full(problem)
+    residuals: Tensor = full.alpha / full.A.diagonal()[:, None]
+    return residuals
+
+
 class HeldOut:
     """Mean squared errors of folds that are held out in turn, at any penalty; entries of K are made once for all.
 

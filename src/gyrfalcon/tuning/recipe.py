@@ -7,9 +7,7 @@ from dataclasses import replace
 from itertools import islice
 
 import numpy as np
-from scipy import sparse
 
-from gyrfalcon.arrays import AnyPoints, Array, as_numpy
 from gyrfalcon.kernels import Kernel, Warped
 from gyrfalcon.solvers import LeastSquares
 from gyrfalcon.threads import one_thread_each
@@ -22,7 +20,7 @@ from .optimizers import FAILURES
 from .parameters import length_scales
 from .reweighting import reweighted
 from .rotation import narrowed, widened_as
-from .rows import Data, noise_of
+from .rows import Data, noise_of, shuffled
 from .settings import Recipe
 from .stages import Run
 from .trace import Step
@@ -30,7 +28,6 @@ from .tuner import Tuned
 from .warping import unwarped, warped_as
 
 NOTHING_LEARNED = 0.98  # of the variance: a kernel that leaves more is not worth adding to
-SPLIT_SEED = 0  # of the order in which rows are screened, searched and held out: the same rows, the same result
 COMMON, FUNCTION, ERROR = range(3)
 STEPS = ("one factor for all features", "gradients of the fitted function", "gradients of the error")
 
@@ -68,20 +65,6 @@ def _folds(rows: int, recipe: Recipe) -> int:
     return min(rows, recipe.folds_of_few) if rows <= recipe.few_rows else 2
 
 
-def _order(points: AnyPoints) -> Array:
-    """Rows shuffled in a way that depends on what they are, not on where they stand nor on the units of features."""
-    random = np.random.default_rng(SPLIT_SEED)
-    direction = random.normal(size=points.shape[1])
-    if sparse.issparse(points):
-        keys = points @ direction
-    else:
-        halves = as_numpy(points, np.float64) / 2  # the range itself may overflow
-        low = halves.min(0)
-        span = halves.max(0) - low
-        keys = ((halves - low) / np.where(span > 0, span, 1.0)) @ direction
-    return np.argsort(keys, kind="stable")[random.permutation(points.shape[0])]
-
-
 class _Pace:
     """A callback that ends a run which would not reach a value in its steps if each gained as much as the last."""
 
@@ -117,7 +100,7 @@ class _Search:
         self.last, self.forced = last, forced  # the last step, and whether it is taken whatever the errors say
         # Of the rows, what a fold is fitted to: with the weight of all, a penalty would be more noise than it was.
         self.fitted = 1.0 if run.fixed_penalty else 1 - 1 / _folds(data.points.shape[0], recipe)
-        self.order = _order(data.points)
+        self.order = shuffled(data.points)
         rows = len(self.order)
         held = min(recipe.judging_rows, int(recipe.judging_share * rows))
         self.kept, self.held = self.order[: rows - held], self.order[rows - held :]

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy import sparse
 
 from gyrfalcon import centers as center_rules
-from gyrfalcon.arrays import AnyPoints, device_of, in_double
+from gyrfalcon.arrays import AnyPoints, as_numpy, device_of, in_double
 from gyrfalcon.centers.rows import draw, take
 from gyrfalcon.data import Points, Source
 from gyrfalcon.kernels import Kernel
@@ -18,6 +19,7 @@ from gyrfalcon.solvers import LeastSquares
 
 Array = np.ndarray[Any, Any]
 
+SHUFFLE_SEED = 0  # of the order in which rows are searched and held out: the same rows, the same result
 EXACT_ENTRIES = 3e7  # of K, beyond which traces are estimated
 
 
@@ -73,3 +75,17 @@ class Data:
 def noise_of(problem: LeastSquares) -> float:
     """The penalty times the sum of the weights, which means the same whatever part of the rows there is."""
     return problem.penalty * problem.total_weight
+
+
+def shuffled(points: AnyPoints) -> Array:
+    """The numbers of rows, in an order that depends on what they are, not on where they stand nor on units."""
+    random = np.random.default_rng(SHUFFLE_SEED)
+    direction = random.normal(size=points.shape[1])
+    if sparse.issparse(points):
+        keys = points @ direction
+    else:
+        halves = as_numpy(points, np.float64) / 2  # the range itself may overflow
+        low = halves.min(0)
+        span = halves.max(0) - low
+        keys = ((halves - low) / np.where(span > 0, span, 1.0)) @ direction
+    return np.argsort(keys, kind="stable")[random.permutation(points.shape[0])]

@@ -61,6 +61,9 @@ class Recipe:
     both_metrics : bool
         Whether one more kernel goes on if all finalists have the same metric: the best with the other one, which is
         the sum of absolute differences or the Euclidean distance, unless it errs 20 % more than the best.
+    asks_neighbors : bool
+        Of many rows, those looked at so far lie far apart. Whether length scales and noise are then tuned on rows that
+        are next to each other, and taken if rows of other neighborhoods are predicted better.
 
     Examples
     --------
@@ -94,6 +97,7 @@ class Recipe:
     batches: int = 2
     sums: bool = True
     both_metrics: bool = True
+    asks_neighbors: bool = True
 
 
 @dataclass(frozen=True)
@@ -178,6 +182,11 @@ class Tuning:
             value = getattr(self, name)
             if value is not None and not (isinstance(value, numbers.Real) and float(value) > 0):
                 raise ValueError(f"{name} must be a positive number, got {value!r}")
+
+    @property
+    def follows_recipe(self) -> bool:
+        """Whether kernel and penalty are searched for as the recipe says, and nothing else is tuned."""
+        return self.objective == self.n_centers == "auto" and not (self.feature_map or self.centers)
 
 
 def read(tune: Any) -> Tuning | PenaltyPath | None:
