@@ -36,8 +36,9 @@ def parts_of(X, y, weights=None, kernel=KERNEL):
 
 
 def asked(X, y, noise=1.0, weights=None, kernel=KERNEL, **more):
-    usual = {"fixed_penalty": False, "rows_per_scale": 5, "memory_budget": 1 << 28}
-    return ask_neighbors(kernel, noise, parts_of(X, y, weights, kernel), **(usual | more))
+    return ask_neighbors(
+        kernel, noise, parts_of(X, y, weights, kernel), **{"fixed_penalty": False, "memory_budget": 1 << 28} | more
+    )
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -163,7 +164,8 @@ def test_too_few_different_rows_are_not_asked():
     assert asked(X[:500], y[:500]) is None
     assert asked(np.round(X / 4), y) is None
     assert asked(np.zeros_like(X), y) is None
-    assert asked(X, y, rows_per_scale=1000) is None
+    many = np.random.default_rng(0).normal(size=(len(y), 100))
+    assert asked(many, y, kernel=gf.kernels.Gaussian([10.0] * 100)) is None
 
 
 def test_estimators_learn_from_neighbors_and_say_so():

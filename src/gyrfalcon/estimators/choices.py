@@ -166,7 +166,6 @@ class Choices:
             learned.noise,
             parts,
             fixed_penalty=fixed_penalty,
-            rows_per_scale=recipe.rows_per_scale,
             memory_budget=self.budget,
         )
         if advice is None:

@@ -21,7 +21,6 @@ from gyrfalcon.solvers.rounding import shows_in
 from gyrfalcon.threads import one_thread_each, threads_to_share
 from gyrfalcon.tuning.neighborhoods import Advice, ask_neighbors, neighborhoods
 from gyrfalcon.tuning.rows import Data
-from gyrfalcon.tuning.settings import Recipe
 
 from .targets import Targets
 from .trial import MOST_ROWS
@@ -113,7 +112,6 @@ def leaves_of_neighbors(
         noise,
         parts,
         fixed_penalty=False,
-        rows_per_scale=Recipe().rows_per_scale,
         memory_budget=budget,
         correction=True,
         worth=WORTH_LEAVES,

@@ -33,6 +33,7 @@ from .trace import Candidate, Stage
 
 COUNT, ROWS = 16, 300  # neighborhoods, every other of which is held out, and the rows of each at most
 LEAST_SHARE, LEAST_COUNT = 1 / 5, 4  # of different rows in a neighborhood, and of neighborhoods that have as many
+ROWS_PER_SCALE = 15  # to search with, at least: of more features, steps take too long and fit what is not there
 SHORTER = 0.25  # times the length scales so far: where the search begins
 STEPS, RATE = 24, 0.25  # of the search, and the rate of Adam in logarithms
 WORTH_IT = 0.96  # of the error, that the search has to come down to
@@ -93,7 +94,6 @@ def ask_neighbors(
     parts: Sequence[Data],
     *,
     fixed_penalty: bool,
-    rows_per_scale: int,
     memory_budget: int,
     correction: bool = False,
     worth: float = WORTH_IT,
@@ -112,8 +112,6 @@ def ask_neighbors(
         Neighborhoods.
     fixed_penalty : bool
         Whether the noise stays what it is.
-    rows_per_scale : int
-        With fewer rows for each feature, nothing is tuned.
     memory_budget : int
     correction : bool
         Whether the targets are what a model leaves: the error has to fall from that of predicting zero then, and not
@@ -127,7 +125,7 @@ def ask_neighbors(
     if len(problems) < LEAST_COUNT:
         return None
     searched, judged = problems[::2], problems[1::2]
-    if sum(len(problem.Y) for problem in searched) < rows_per_scale * searched[0].K.n_features:
+    if sum(len(problem.Y) for problem in searched) < ROWS_PER_SCALE * searched[0].K.n_features:
         return None
     try:
         found, less = _searched(searched, inner, noise, fixed_penalty)
