@@ -124,3 +124,22 @@ def test_rows_that_judge_are_neighbors_of_leaves_that_have_a_kernel_of_their_own
     rows = found["rows"][:50]
     local = model.predict(X[rows]) - model.partition_.local(X[rows])[:, 0]
     np.testing.assert_allclose(found["below"](rows)[:, 0], local, rtol=1e-4, atol=1e-4)
+
+
+def test_rows_without_weight_are_neither_asked_nor_judged(halves):
+    X, y, X_held, y_held = halves
+    weights = np.ones(len(y))
+    weights[::7] = 0
+    spoiled = np.where(weights > 0, y, 1e3)
+    model = gf.KernelRegressor(random_state=0, verbose=False).fit(X, spoiled, weights)
+    assert model.partition_.kernel is not model.kernel_
+    low, high = model.predict_interval(X_held, coverage=0.9)
+    assert np.mean((model.predict(X_held) - y_held) ** 2) < 0.5 * y_held.var()
+    assert 0.84 < np.mean((low <= y_held) & (y_held <= high)) < 0.97
+
+
+def test_transformed_targets_are_left_to_the_centers(halves):
+    X, y, *_ = halves
+    model = gf.KernelRegressor(target_transform="arsinh", random_state=0, verbose=False).fit(X, np.exp(y))
+    assert "neighbors" not in [stage.name for stage in model.tuning_.stages]
+    assert model.partition_ is None or model.partition_.kernel is model.kernel_

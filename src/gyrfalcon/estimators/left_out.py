@@ -85,7 +85,7 @@ def leave_out(
     count : int, optional
         How many rows to take where every row is a center; 1,200 if not given.
     rows : array of ints, optional
-        The sample.
+        The sample, of which rows without weight are left out.
     below : callable, optional
         Gives the values at some rows of a function that the fit corrects, which leaves them as they are.
     """
@@ -94,6 +94,8 @@ def leave_out(
         centers = None
     if rows is None:
         rows = _sample(points, weights, count if centers is None else _feature_rows(centers.shape[0]))
+    elif weights is not None:
+        rows = rows[weights[rows] > 0]
     weights = np.ones(len(rows)) if weights is None else weights[rows]
     X, group = distinct(on_host(take(points, rows)), weights)
     if X.shape[0] < 2:

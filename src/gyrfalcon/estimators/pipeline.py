@@ -250,10 +250,14 @@ def fit_function(
 def _leaves(
     chosen: Chosen, data: Data, solution: Solution, targets: Any, beginning: Beginning, *, on_trial: bool
 ) -> LocalFunction | None:
-    """Leaves on what centers leave: those that were chosen, or others if neighbors ask for them."""
+    """Leaves on what centers leave: those that were chosen, or others if neighbors ask for them.
+
+    Means of transformed targets are made from residuals of the centers alone: neighbors are not asked there.
+    """
     partition, kernel, budget = chosen.settings.partition, chosen.kernel, beginning.budget
     total = float(len(data.Y) if data.weights is None else data.weights.sum())
-    trace = chosen.tuning if on_trial and beginning.deadline is None and isinstance(chosen.tuning, Trace) else None
+    asks = on_trial and beginning.deadline is None and not any(getattr(targets, "transforms", ()))
+    trace = chosen.tuning if asks and isinstance(chosen.tuning, Trace) else None
     if partition is None and trace is None:
         return None
     noise, base = chosen.penalty * total, global_model(kernel, chosen.centers, solution, budget)
