@@ -96,9 +96,7 @@ def _moments(K: KernelMatrix, targets: Array) -> Moments:
     return Moments(whitening, second, sums, len(entries), np.zeros(targets.shape[1]))
 
 
-def predict_masks(
-    model: Predictor | None, found: FeatureMap, boxes: Array, shapes: Array
-) -> tuple[Array, Array]:
+def predict_masks(model: Predictor | None, found: FeatureMap, boxes: Array, shapes: Array) -> tuple[Array, Array]:
     """Bool masks of shape (boxes, height, width), and how sure they are, from 0 to 1.
 
     The scores of samples and of silhouettes, of shape (boxes, SIDE, SIDE), are added up: the former know outlines, and

@@ -26,7 +26,6 @@ from .minibootstrap import Settings
 from .networks import resolve
 from .pixels import check_count, check_positive
 from .proposals import Proposer, train_proposals
-from .regions import BINS
 
 Array = np.ndarray[Any, Any]
 
@@ -384,7 +383,7 @@ class InstanceSegmenter(files.TaughtModel):
             return
         self._digests = {int(number): int(digest) for number, digest in values["digests"].items()}
         for number, facts in values["frames"].items():
-            name, widths = f"frames.{number}", (width, BINS**2 * width)
+            name, widths = f"frames.{number}", (width, segmenter_files.region_width(width))
             self._frames[int(number)] = segmenter_files.unpack_frame(facts, arrays, name, widths)
 
 

@@ -15,7 +15,7 @@ from . import anchors
 from .annotations import Instance
 from .detection import COLUMNS as COLUMNS_OF_CLASS
 from .detection import Detectors
-from .features import FeatureMap
+from .features import COLORS, LEADING, FeatureMap
 from .files import array
 from .frames import Candidates, Frame, MaskRows, Regions
 from .proposals import Proposer
@@ -69,16 +69,24 @@ def unpack_detectors(
     if not labels:
         return None
     outputs = COLUMNS_OF_CLASS * len(labels)
-    function = unpack_predictor(arrays, "detectors", length_scale, outputs, BINS**2 * width)
+    function = unpack_predictor(arrays, "detectors", length_scale, outputs, region_width(width))
     beta = array(arrays, "shapes.beta", (len(function.centers), SIDE**2 * len(labels)))
-    shapes = Predictor(Gaussian(length_scale), function.centers, beta, array(arrays, "shapes.intercept", (beta.shape[1],)))
+    shapes = Predictor(
+        Gaussian(length_scale), function.centers, beta, array(arrays, "shapes.intercept", (beta.shape[1],))
+    )
     return Detectors(tuple(labels), function, shapes)
 
 
 def pack_detectors(detectors: Detectors) -> dict[str, Array]:
     """The detectors of all classes, whose centers are packed once."""
-    shapes = {"shapes.beta": detectors.shapes.coefficients, "shapes.intercept": np.atleast_1d(detectors.shapes.intercept)}
+    shapes = pack_predictor(detectors.shapes, "shapes")
+    del shapes["shapes.centers"]
     return pack_predictor(detectors.function, "detectors") | shapes
+
+
+def region_width(width: int) -> int:
+    """Features of a region, if a cell has so many."""
+    return BINS**2 * min(width, LEADING + COLORS)
 
 
 def pack_frame(frame: Frame, name: str) -> tuple[dict[str, Any], dict[str, Array]]:

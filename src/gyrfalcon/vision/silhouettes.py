@@ -25,4 +25,5 @@ def silhouettes(mask: Array | None, boxes: Array) -> Array:
         sums[rows[:, :, None], right[:, None]] - sums[rows[:, :, None], left[:, None]] for rows in (bottom, top)
     )
     share = (lower - upper) / ((bottom - top)[:, :, None] * (right - left)[:, None])
-    return np.rint(INSIDE * (2 * share - 1)).astype(np.int8).reshape(len(boxes), SIDE**2)
+    shapes: Array = np.rint(INSIDE * (2 * share - 1)).astype(np.int8)
+    return shapes.reshape(len(boxes), SIDE**2)
