@@ -26,7 +26,7 @@ VOTE = 0.6  # regions that overlap one that is kept by more move its box to thei
 PROPOSED = 0.1  # the weight of a proposal's own score, beside the mean of what the detector says in each pass
 BETWEEN_CLASSES = 0.5  # instances of different classes that overlap more are one, of the class that scores higher
 PASSES = 2  # of refinement; the second looks at the boxes of the first
-EVEN = 0.4  # the product of the scores of a region and of its mask that counts as 0.5
+EVEN = 0.3  # the product of the scores of a region and of its mask that counts as 0.5
 MOST_FOUND = 100  # instances in a frame
 
 
