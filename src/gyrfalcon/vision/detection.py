@@ -1,4 +1,4 @@
-"""On-line detection: for each class a classifier of regions and a refiner of boxes, all with the same centers."""
+"""On-line detection: for each class a classifier, a refiner of boxes and silhouettes, all with the same centers."""
 
 from __future__ import annotations
 

@@ -41,9 +41,10 @@ class InstanceSegmenter(files.TaughtModel):
     """Finds instances of classes that were shown in a few frames.
 
     Three modules on frozen features. Proposals: for each anchor a classifier of locations, and a linear refiner of
-    boxes. Detection: for each class a classifier of regions against all others, and a refiner. Masks: for each class a
-    classifier of the pixels in its boxes. Classifiers are Gaussian kernel machines with centers. Those of locations and
-    regions learn from hard negatives by the minibootstrap, and those of pixels from a sample of pixels of all frames.
+    boxes. Detection: for each class a classifier of regions against all others, a refiner, and silhouettes of what they
+    show. Masks: for each class a classifier of the pixels in its boxes, to which silhouettes are added. Classifiers are
+    Gaussian kernel machines with centers. Those of locations and regions learn from hard negatives by the
+    minibootstrap, and those of pixels from a sample of pixels of all frames.
 
     What is kept of a frame is chosen by hashed keys, so that teaching all classes at once and one after another gives
     the same model, bit for bit.
