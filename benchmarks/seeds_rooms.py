@@ -89,6 +89,12 @@ def segmentation(quick: bool) -> Iterator[Row]:
             what = f"{name}: AP50 of masks that adapted proposals give"
             yield Row(THESIS + ", table 6.3", what, "points", ours[0] - fixed[0], None, 0, True, "", note)
         return
+    torch.set_num_threads(1)
+    with threadpool_limits(1):
+        yield from _segmentation(quick)
+
+
+def _segmentation(quick: bool) -> Iterator[Row]:
     people = vision_data.pedestrians()
     net = vision_data.Remembered(vision.extractor("tiny-vit", size=vision_data.SIZE))
     count, seeds = (8, 1) if quick else (PICTURES, SEEDS)

@@ -57,6 +57,7 @@ def _kept(model: vision.InstanceSegmenter) -> float:
     """Bytes of all arrays that a model keeps."""
     regions = [one for frame in model._frames.values() for one in (frame.locations, frame.regions)]
     total = sum(getattr(part, name).nbytes for part in regions for name in ("X", "keys", "overlap", "codes", "best"))
+    total += sum(frame.regions.shapes.nbytes for frame in model._frames.values())
     masks = [rows for frame in model._frames.values() for rows in frame.masks.values()]
     total += sum(rows.X.nbytes + rows.inside.nbytes + rows.keys.nbytes for rows in masks)
     return float(total + 8 * len(model._digests))

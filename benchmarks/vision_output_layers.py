@@ -22,6 +22,7 @@ from gyrfalcon.vision import anchors
 from gyrfalcon.vision.finding import Model
 from gyrfalcon.vision.frames import LOCATION_NEGATIVE, LOCATION_POSITIVE, REGION_NEGATIVE, REGION_POSITIVE, Frame
 from gyrfalcon.vision.proposals import Proposer
+from gyrfalcon.vision.silhouettes import SIDE
 
 Array = np.ndarray[Any, Any]
 
@@ -158,6 +159,10 @@ class RegionLayers:
         scores, codes = _without_gradient(self.layer, X)
         shares = scores.softmax(1)[:, : len(self.labels)]
         return (2 * shares - 1).numpy(), (codes.reshape(len(X), len(self.labels), 4) / SCALES).numpy()
+
+    def silhouettes(self, label: str, X: Array) -> Array:
+        """None: the masks of these layers are made of samples alone."""
+        return np.zeros((len(X), SIDE, SIDE))
 
 
 def trained(

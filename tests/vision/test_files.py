@@ -86,7 +86,9 @@ def resigned(content, change):
 HARMFUL = {
     "no detectors": lambda d, a: d["fitted"].update(detectors=[]),
     "detectors of other classes": lambda d, a: d["fitted"].update(detectors=["blue"]),
-    "an earlier version": lambda d, a: d["fitted"].pop("format"),
+    "the first version": lambda d, a: d["fitted"].pop("format"),
+    "an earlier version": lambda d, a: d["fitted"].update(format=2),
+    "silhouettes of another size": lambda d, a: a.update({"shapes.beta": a["shapes.beta"][:, :49]}),
     "doubled classes": lambda d, a: d["fitted"].update(classes=["red", "red"]),
     "classes of another kind": lambda d, a: d["fitted"].update(classes=[None]),
     "an array of another shape": lambda d, a: a.update({"proposer.beta": a["proposer.beta"][:, :3]}),

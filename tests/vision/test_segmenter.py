@@ -13,8 +13,9 @@ from gyrfalcon.vision.annotations import read_instances
 from gyrfalcon.vision.frames import Quota, share
 from gyrfalcon.vision.masks import mask_rows
 from gyrfalcon.vision.minibootstrap import Settings, Whitened, minibootstrap
-from gyrfalcon.vision.regions import PLACE_WEIGHT
+from gyrfalcon.vision.regions import PLACE_WEIGHT, region_features
 from gyrfalcon.vision.segmenter import MOST_FRAMES
+from gyrfalcon.vision.silhouettes import SIDE
 from reference import dense, ridge
 from reference import vision as plain
 from reference.vision import colors, picture
@@ -59,6 +60,8 @@ def numbers(model):
     found |= {"centers of detectors": made.detectors.function.centers}
     for place, label in enumerate(made.detectors.labels):
         found[f"detector of {label}"] = made.detectors.function.coefficients[:, 5 * place : 5 * place + 5]
+        own = slice(place * SIDE**2, (place + 1) * SIDE**2)
+        found[f"silhouettes of {label}"] = made.detectors.shapes.coefficients[:, own]
     return found | {f"masks of {label}": masks.coefficients for label, masks in made.masks.items()}
 
 
@@ -146,6 +149,19 @@ def test_masks_are_dense_nystrom_on_the_samples_of_all_frames():
     K = dense(kernel, X, centers)
     expected, offset = ridge.nystrom(K, dense(kernel, centers, centers), targets, 1e-3, intercept=True)
     np.testing.assert_allclose(K @ masks.coefficients + masks.intercept, K @ expected + offset, rtol=0, atol=2e-3)
+
+
+@pytest.mark.parametrize("protocol", ["parallel", "serial"])
+def test_silhouettes_are_those_of_the_objects(protocol):
+    """The corners of a box around an ellipse are outside, and its middle is inside."""
+    model = taught("red", protocol=protocol)
+    image, masks = rounded(100)
+    found = model._features(image)
+    X = region_features(found, vision.boxes.box_of(masks["red"])[None])
+    shape = model._model.detectors.silhouettes("red", X)[0]
+    assert shape.shape == (SIDE, SIDE)
+    assert shape[[0, 0, -1, -1], [0, -1, 0, -1]].max() < -0.5
+    assert shape[SIDE // 2 - 1 : SIDE // 2 + 1, SIDE // 2 - 1 : SIDE // 2 + 1].min() > 0.5
 
 
 def test_masks_are_trained_anew_only_where_something_changed():

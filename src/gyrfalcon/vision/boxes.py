@@ -10,7 +10,7 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 TINY = 1e-9  # the least weight of a box
-DECAY = 0.5  # the square of an overlap over this is the logarithm of what a score loses by it
+DECAY = 0.8  # the square of an overlap over this is the logarithm of what a score loses by it
 LARGEST_LOG = 4.0  # of a refined side over the side it started from
 
 

@@ -1,9 +1,9 @@
-"""On-line detection: for each class a classifier of regions and a refiner of boxes, all with the same centers."""
+"""On-line detection: for each class a classifier, a refiner of boxes and silhouettes, all with the same centers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,11 @@ from gyrfalcon.matrix.predictor import Predictor
 from .frames import MOST_POSITIVES, REGION_NEGATIVE, REGION_POSITIVE, Frame, Quota
 from .keys import balanced, shuffled_keys, smallest
 from .minibootstrap import Settings, Whitened, center_count, minibootstrap
+from .silhouettes import INSIDE, SIDE
 
 Array = np.ndarray[Any, Any]
 
-REFINER_PENALTY = 1.0
+REFINER_PENALTY, SHAPE_PENALTY = 1.0, 0.1
 COLUMNS = 5  # of each class: the score and the refinement of the box
 
 
@@ -30,10 +31,13 @@ class Detectors:
         The classes that have one.
     function : Predictor
         Five outputs for each of them, one class after another.
+    shapes : Predictor
+        Likewise SIDE² outputs, their silhouettes.
     """
 
     labels: tuple[str, ...]
     function: Predictor
+    shapes: Predictor
 
     def __call__(self, X: Array) -> tuple[Array, Array]:
         """Scores of regions, near 1 for those that show a class and -1 for others, and codes; see `boxes.encode`.
@@ -42,6 +46,11 @@ class Detectors:
         """
         found = self.function(X).reshape(len(X), len(self.labels), COLUMNS)
         return found[:, :, 0], found[:, :, 1:]
+
+    def silhouettes(self, label: str, X: Array) -> Array:
+        """Of regions that show a class, near 1 inside and -1 outside, of shape (n, SIDE, SIDE)."""
+        found = self.shapes(X).reshape(len(X), len(self.labels), SIDE, SIDE)
+        return found[:, self.labels.index(label)]
 
 
 @dataclass(frozen=True)
@@ -53,11 +62,13 @@ class Pool:
     shown, others : arrays of int
         Positives and negatives.
     codes : array of shape (len(shown), 4)
+    shapes : array of int8 of shape (len(shown), SIDE²)
     """
 
     shown: Array
     others: Array
     codes: Array
+    shapes: Array
 
 
 def train_detectors(frames: Sequence[Frame], labels: Iterable[str], settings: Settings) -> Detectors | None:
@@ -73,20 +84,21 @@ def train_detectors(frames: Sequence[Frame], labels: Iterable[str], settings: Se
         return None
     used = np.unique(np.concatenate([rows for pool in pools.values() for rows in (pool.shown, pool.others)]))
     pools = {
-        label: Pool(np.searchsorted(used, pool.shown), np.searchsorted(used, pool.others), pool.codes)
+        label: replace(pool, shown=np.searchsorted(used, pool.shown), others=np.searchsorted(used, pool.others))
         for label, pool in pools.items()
     }
     space = Whitened(settings, _features(frames, starts, used), _centers(list(pools.values()), keys[used], settings))
-    solutions = []
+    solutions, shapes = [], []
     for pool in pools.values():
         refiner = space.refiner(pool.shown, pool.codes, REFINER_PENALTY)
+        shapes.append(space.refiner(pool.shown, pool.shapes / INSIDE, SHAPE_PENALTY))
         solutions += [minibootstrap(space, pool.shown, pool.others, settings), refiner]
-    return Detectors(tuple(pools), space.predictor(solutions))
+    return Detectors(tuple(pools), space.predictor(solutions), space.predictor(shapes))
 
 
 def _pool(frames: Sequence[Frame], label: str, starts: Array, keys: Array, settings: Settings) -> Pool:
     quota = Quota.learned(settings.total, len(frames))
-    positives, negatives, codes = [], [], []
+    positives, negatives, codes, shapes = [], [], [np.zeros((0, 4))], [np.zeros((0, SIDE**2), dtype=np.int8)]
     for frame, start in zip(frames, starts[:-1], strict=True):
         rows, kind = frame.regions, frame.kind(label)
         eligible = rows.negative(kind, REGION_NEGATIVE)
@@ -96,11 +108,13 @@ def _pool(frames: Sequence[Frame], label: str, starts: Array, keys: Array, setti
             own = own[smallest(rows.keys[own], quota.positives)]
             positives.append(start + own)
             codes.append(rows.codes[own, kind])
+            shapes.append(rows.shapes[own, kind])
     shown = np.concatenate([np.zeros(0, dtype=np.int64), *positives])
     order = smallest(keys[shown], MOST_POSITIVES)
     others = np.concatenate(negatives)
     room = max(settings.batch_size, settings.total - len(order))  # so that the work does not grow with the positives
-    return Pool(shown[order], others[smallest(keys[others], room)], np.concatenate([np.zeros((0, 4)), *codes])[order])
+    kept = others[smallest(keys[others], room)]
+    return Pool(shown[order], kept, np.concatenate(codes)[order], np.concatenate(shapes)[order])
 
 
 def _centers(pools: list[Pool], keys: Array, settings: Settings) -> Array:

@@ -21,6 +21,8 @@ Array = np.ndarray[Any, Any]
 
 NORM = 20.0  # of the features of a cell, before they are reduced; the length scales of this room are relative to it
 DIMENSIONS = 384  # features of a cell are reduced to so many; measured by `python -m benchmarks vision pixels`
+LEADING = 128  # features that vary most, which regions are described by, besides the colors
+COLORS = 3
 STRIDE = 8  # of the cells, unless the extractor has no map that fine
 CALIBRATION_SCENES = 2
 CALIBRATION_STEP = 7  # every so many cells of a scene are looked at
@@ -50,6 +52,13 @@ class FeatureMap:
         """Rows and columns of cells."""
         return self.values.shape[1], self.values.shape[2]
 
+    @property
+    def leading(self) -> Tensor:
+        """The features that vary most, and the colors: at most LEADING + COLORS maps."""
+        if len(self.values) <= LEADING + COLORS:
+            return self.values
+        return torch.cat([self.values[:LEADING], self.values[-COLORS:]])
+
     def rows(self) -> Tensor:
         """One row of features for each cell, of shape (rows·columns, dimensions)."""
         return self.values.flatten(1).T.contiguous()
@@ -60,8 +69,9 @@ class Features:
 
     The features of each map are scaled to a length that is the same at every cell, and whose square is in proportion to
     the root of the number of channels: fine maps have fewer channels, and know of colors and textures, which deep ones
-    are trained to forget. They are brought to one grid and, if they are more than `dimensions`, reduced to the
-    directions in which the features of generated scenes vary most. The mean color of each cell comes last.
+    are trained to forget. They are brought to one grid and, if they are more than `LEADING`, replaced by the
+    `dimensions` directions in which the features of generated scenes vary most, those that vary more before the others.
+    The mean color of each cell comes last.
 
     Parameters
     ----------
@@ -103,7 +113,7 @@ class Features:
         strides, total = list(channels), sum(channels.values())
         roots = sum(count**0.5 for count in channels.values())
         shares = {stride: (channels[stride] ** 0.5 / roots) ** 0.5 for stride in strides}
-        if total <= self.dimensions:
+        if total <= min(LEADING, self.dimensions):
             directions = torch.eye(total)
         else:
             random, cells = np.random.default_rng(0), []

@@ -21,12 +21,12 @@ from .regions import region_features
 Array = np.ndarray[Any, Any]
 
 SUPPRESSION = 0.8  # of regions that overlap more the best one stays
-MASK_SUPPRESSION = 0.6  # and so with masks; those that overlap less lose a part of their score
+MASK_SUPPRESSION = 0.7  # and so with masks; those that overlap less lose a part of their score
 VOTE = 0.6  # regions that overlap one that is kept by more move its box to their mean, weighted by their scores
 PROPOSED = 0.1  # the weight of a proposal's own score, beside the mean of what the detector says in each pass
 BETWEEN_CLASSES = 0.5  # instances of different classes that overlap more are one, of the class that scores higher
 PASSES = 2  # of refinement; the second looks at the boxes of the first
-EVEN = 0.35  # the product of the scores of a region and of its mask that counts as 0.5
+EVEN = 0.3  # the product of the scores of a region and of its mask that counts as 0.5
 MOST_FOUND = 100  # instances in a frame
 
 
@@ -76,7 +76,8 @@ def find(model: Model, found: FeatureMap, min_score: float, decoder: SamDecoder 
         likely = np.flatnonzero(_squashed(scores) >= min_score)
         kept = likely[boxes.non_maximum_suppression(regions[likely], scores[likely], SUPPRESSION)[:MOST_FOUND]]
         placed = boxes.voted(regions[kept], regions[likely], scores[likely], VOTE)
-        masks, sure = predict_masks(model.masks.get(label), found, placed)
+        shapes = model.detectors.silhouettes(label, region_features(found, placed))
+        masks, sure = predict_masks(model.masks.get(label), found, placed, shapes)
         ranked = _squashed(scores[kept] * sure)
         best, ranked = boxes.decayed(boxes.mask_iou(masks, masks), ranked, MASK_SUPPRESSION, min_score)
         pairs = [(placed[place], masks[place]) for place in best]

@@ -7,8 +7,8 @@ by when the frame came, so that the classifiers do not depend on the order of fr
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -17,8 +17,10 @@ from .annotations import Instance
 from .features import FeatureMap
 from .keys import candidate_keys, smallest
 from .regions import location_features, region_features
+from .silhouettes import SIDE, silhouettes
 
 Array = np.ndarray[Any, Any]
+Rows = TypeVar("Rows", bound="Candidates")
 
 FULL = 5  # frames fill the pools of candidates: what is learned from does not grow with more of them
 STEP_DIGITS = 3  # of the number of frames that decides how much of each is kept
@@ -64,9 +66,22 @@ class Candidates:
             return np.arange(len(self.keys))
         return np.flatnonzero((self.overlap[:, kind] < most) & ~self.best[:, kind])
 
-    def taken(self, rows: Array) -> Candidates:
+    def taken(self: Rows, rows: Array) -> Rows:
         """Some of them."""
-        return Candidates(self.X[rows], self.keys[rows], self.overlap[rows], self.codes[rows], self.best[rows])
+        return type(self)(*(getattr(self, part.name)[rows] for part in fields(self)))
+
+
+@dataclass(frozen=True)
+class Regions(Candidates):
+    """Candidates that are regions.
+
+    Attributes
+    ----------
+    shapes : array of int8 of shape (n, k, SIDE²)
+        The silhouettes of the instances that those regions show which are positive; see `silhouettes`.
+    """
+
+    shapes: Array
 
 
 @dataclass(frozen=True)
@@ -102,19 +117,20 @@ class Frame:
         Of its content; frames are taken in the order of digests.
     labels : list of str
         The classes in it, in the order of the columns of `regions`.
-    locations, regions : Candidates
+    locations : Candidates
+    regions : Regions
     masks : dict of str to MaskRows
         For each class in it.
     found : FeatureMap or None
         Only for the serial protocol, whose regions come from the trained proposals.
     instances : list of Instance
-        Likewise; without masks.
+        Likewise.
     """
 
     digest: int
     labels: tuple[str, ...]
     locations: Candidates
-    regions: Candidates
+    regions: Regions
     masks: Mapping[str, MaskRows] = field(default_factory=dict)
     found: FeatureMap | None = None
     instances: tuple[Instance, ...] = ()
@@ -169,7 +185,7 @@ def left(frames: int) -> int:
     return half >> digits << digits
 
 
-def prune(candidates: Candidates, quota: Quota, positive: float, negative: float) -> Candidates:
+def prune(candidates: Rows, quota: Quota, positive: float, negative: float) -> Rows:
     """For each kind the positives and negatives with the smallest keys, and of all rows, as another kind may come."""
     kept = np.zeros(len(candidates.keys), dtype=bool)
     groups = [(candidates.negative(None, negative), quota.negatives)]
@@ -221,7 +237,7 @@ def regions_of(
     digest: int,
     quota: Quota,
     proposed: Array | None = None,
-) -> Candidates:
+) -> Regions:
     """Regions of a frame with their overlaps with the instances of each class.
 
     Candidates are all anchors and boxes near the instances, or boxes that were proposed and the instances' own.
@@ -245,7 +261,23 @@ def regions_of(
     codes = np.stack([pair[1] for pair in pairs], axis=1) if pairs else np.zeros((len(keys), 0, 4))
     rows = Candidates(np.arange(len(keys)), keys, overlap, codes, np.zeros(overlap.shape, dtype=bool))
     rows = prune(rows, quota, REGION_POSITIVE, REGION_NEGATIVE)
-    return replace(rows, X=region_features(found, candidates[rows.X]).astype(KEPT_TYPE))
+    placed = candidates[rows.X]
+    shapes = _shapes(rows, placed, instances, labels)
+    X = region_features(found, placed).astype(KEPT_TYPE)
+    return Regions(X, rows.keys, rows.overlap, rows.codes, rows.best, shapes)
+
+
+def _shapes(rows: Candidates, placed: Array, instances: tuple[Instance, ...], labels: tuple[str, ...]) -> Array:
+    """Silhouettes of the instances that positive regions overlap most, of shape (regions, classes, SIDE²)."""
+    shapes = np.zeros((len(placed), len(labels), SIDE**2), dtype=np.int8)
+    for kind, label in enumerate(labels):
+        shown = [one for one in instances if one.label == label]
+        positive = rows.positive(kind, REGION_POSITIVE)
+        nearest = boxes.box_iou(placed[positive], np.stack([one.box for one in shown])).argmax(1)
+        for place, one in enumerate(shown):
+            own = positive[nearest == place]
+            shapes[own, kind] = silhouettes(one.mask, placed[own])
+    return shapes
 
 
 def _jittered(shown: Array, seed: int, digest: int) -> Array:

@@ -29,6 +29,8 @@ Array = np.ndarray[Any, Any]
 
 CORE = 0.7  # where only a box is known, its inner ellipse of this size is taken for the object
 MARGIN = 1.5  # and what is outside of it, in a box larger by this factor, for background
+MOST_SURE = 1.5  # the score of a sample above which nothing counts
+SHAPE_WEIGHT = 0.5  # of the score of a silhouette
 EDGE_WEIGHT = 3  # samples beside an outline are so many times as likely to be learned from
 
 
@@ -94,23 +96,26 @@ def _moments(K: KernelMatrix, targets: Array) -> Moments:
     return Moments(whitening, second, sums, len(entries), np.zeros(targets.shape[1]))
 
 
-def predict_masks(model: Predictor | None, found: FeatureMap, boxes: Array) -> tuple[Array, Array]:
+def predict_masks(model: Predictor | None, found: FeatureMap, boxes: Array, shapes: Array) -> tuple[Array, Array]:
     """Bool masks of shape (boxes, height, width), and how sure they are, from 0 to 1.
 
-    That is the mean distance of a mask's scores from the border between inside and outside. If nothing is known about
-    masks of a class, they are the whole boxes, and sure.
+    The scores of samples and of silhouettes, of shape (boxes, SIDE, SIDE), are added up: the former know outlines, and
+    the latter which of two objects is meant. How sure a mask is is the mean distance of its scores from the border
+    between inside and outside. If nothing is known about masks of a class, they are the whole boxes, and sure.
     """
     masks = np.zeros((len(boxes), *found.shape), dtype=bool)
     if model is None or len(boxes) == 0:
-        scores = np.ones((len(boxes), 1, MASK_SIDE, MASK_SIDE))
+        scores = np.full((len(boxes), 1, MASK_SIDE, MASK_SIDE), MOST_SURE)
     else:
         scores = model(mask_features(found, boxes))[:, 0].reshape(len(boxes), 1, MASK_SIDE, MASK_SIDE)
+        fine = functional.interpolate(torch.from_numpy(shapes[:, None]), (MASK_SIDE, MASK_SIDE), mode="bilinear")
+        scores = np.clip(scores, -MOST_SURE, MOST_SURE) + SHAPE_WEIGHT * fine.numpy()
     for place, box in enumerate(boxes):
         left, top = np.floor(box[:2]).astype(np.int64)
         right, bottom = np.ceil(box[2:]).astype(np.int64)
         right, bottom = min(right, found.shape[1]), min(bottom, found.shape[0])
         masks[place, top:bottom, left:right] = _stretched(scores[place], box, (left, top, right, bottom)) > 0
-    return masks, np.minimum(np.abs(scores), 1).mean((1, 2, 3))
+    return masks, np.minimum(np.abs(scores) / MOST_SURE, 1).mean((1, 2, 3))
 
 
 def _stretched(scores: Array, box: Array, window: tuple[int, int, int, int]) -> Array:

@@ -14,7 +14,7 @@ from .features import FeatureMap
 
 Array = np.ndarray[Any, Any]
 
-BINS = 3  # along each side of a box
+BINS = 4  # along each side of a box
 MASK_SIDE = 28  # samples along each side of a box for its mask
 PLACE_WEIGHT = 20.0  # how far apart two opposite edges of a box are in the features of its mask
 TAPS = 4  # where sums are looked up for a part, along each side
@@ -33,13 +33,14 @@ def location_features(found: FeatureMap) -> Array:
 
 
 def region_features(found: FeatureMap, boxes: Array) -> Array:
-    """Means over 3 × 3 parts of each box, of shape (boxes, 9·dimensions), in float32.
+    """Means of leading features over 4 × 4 parts of each box, of shape (boxes, 16·leading), in float32.
 
     Means are differences of sums over all cells above and to the left, so a box of any size costs the same: sixteen
     rows of the table of these sums for each part.
     """
     height, width = found.grid
-    padded = functional.pad(found.values.double(), (1, 0, 1, 0))
+    values = found.leading
+    padded = functional.pad(values.double(), (1, 0, 1, 0))
     table = padded.cumsum(1).cumsum(2).flatten(1).T.contiguous().numpy()
     middle, half = (boxes[:, :2] + boxes[:, 2:]) / 2, (boxes[:, 2:] - boxes[:, :2]) / 2
     scale = np.array([width / found.shape[1], height / found.shape[0]])
@@ -48,7 +49,7 @@ def region_features(found: FeatureMap, boxes: Array) -> Array:
     steps = np.linspace(0, 1, BINS + 1)
     x, x_weights = _taps(low[:, :1] + steps * (high - low)[:, :1], width)
     y, y_weights = _taps(low[:, 1:] + steps * (high - low)[:, 1:], height)
-    features = np.empty((len(boxes), BINS**2 * len(found.values)), dtype=np.float32)
+    features = np.empty((len(boxes), BINS**2 * len(values)), dtype=np.float32)
     for start in range(0, len(boxes), BOXES_AT_ONCE):
         rows = slice(start, start + BOXES_AT_ONCE)
         places = (y[rows, :, None, :, None] * (width + 1) + x[rows, None, :, None, :]).reshape(-1, TAPS**2)

@@ -26,7 +26,6 @@ from .minibootstrap import Settings
 from .networks import resolve
 from .pixels import check_count, check_positive
 from .proposals import Proposer, train_proposals
-from .regions import BINS
 
 Array = np.ndarray[Any, Any]
 
@@ -34,7 +33,7 @@ BATCH_SIZE = 2000
 MASK_BATCHES = 4  # of samples of masks of one class, which five frames fill
 MOST_LOCATION_BATCHES = 2  # which a few frames fill: each has no more than some hundred locations
 MOST_FRAMES = 2000  # of which candidates are kept: a uniform sample if there were more
-FORMAT = 2  # of model files; 1 had sums of masks and centers of each class
+FORMAT = 3  # of model files; 1 had sums of masks and centers of each class, and 2 had no silhouettes
 PROTOCOLS = ("parallel", "serial")
 
 
@@ -42,9 +41,10 @@ class InstanceSegmenter(files.TaughtModel):
     """Finds instances of classes that were shown in a few frames.
 
     Three modules on frozen features. Proposals: for each anchor a classifier of locations, and a linear refiner of
-    boxes. Detection: for each class a classifier of regions against all others, and a refiner. Masks: for each class a
-    classifier of the pixels in its boxes. Classifiers are Gaussian kernel machines with centers. Those of locations and
-    regions learn from hard negatives by the minibootstrap, and those of pixels from a sample of pixels of all frames.
+    boxes. Detection: for each class a classifier of regions against all others, a refiner, and silhouettes of what they
+    show. Masks: for each class a classifier of the pixels in its boxes, to which silhouettes are added. Classifiers are
+    Gaussian kernel machines with centers. Those of locations and regions learn from hard negatives by the
+    minibootstrap, and those of pixels from a sample of pixels of all frames.
 
     What is kept of a frame is chosen by hashed keys, so that teaching all classes at once and one after another gives
     the same model, bit for bit.
@@ -263,7 +263,7 @@ class InstanceSegmenter(files.TaughtModel):
         labels = tuple(sorted({one.label for one in instances}))
         targets = np.array([one.box for one in instances]).reshape(-1, 4)
         quota = Quota.kept(self._settings(1).total, len(self._frames) + 1)
-        seed, shown = self.random_state, tuple(replace(one, mask=None) for one in instances)
+        seed, shown = self.random_state, tuple(instances)
         regions = regions_of(found, shown, labels, ignore, seed, digest, quota)
         locations = locations_of(found, targets, ignore, seed, digest)
         most = share(self._settings(2).total, 1)
@@ -356,7 +356,7 @@ class InstanceSegmenter(files.TaughtModel):
         values["masks"] = [label in model.masks for label in self.classes_]
         values["detectors"] = [] if model.detectors is None else list(model.detectors.labels)
         if model.detectors is not None:
-            arrays |= segmenter_files.pack_predictor(model.detectors.function, "detectors")
+            arrays |= segmenter_files.pack_detectors(model.detectors)
         if self._teachable:
             values["frames"] = {}
             values["digests"] = {str(number): digest for number, digest in self._digests.items()}
@@ -384,7 +384,7 @@ class InstanceSegmenter(files.TaughtModel):
             return
         self._digests = {int(number): int(digest) for number, digest in values["digests"].items()}
         for number, facts in values["frames"].items():
-            name, widths = f"frames.{number}", (width, BINS**2 * width)
+            name, widths = f"frames.{number}", (width, segmenter_files.region_width(width))
             self._frames[int(number)] = segmenter_files.unpack_frame(facts, arrays, name, widths)
 
 

@@ -15,11 +15,12 @@ from . import anchors
 from .annotations import Instance
 from .detection import COLUMNS as COLUMNS_OF_CLASS
 from .detection import Detectors
-from .features import FeatureMap
+from .features import COLORS, LEADING, FeatureMap
 from .files import array
-from .frames import Candidates, Frame, MaskRows
+from .frames import Candidates, Frame, MaskRows, Regions
 from .proposals import Proposer
 from .regions import BINS
+from .silhouettes import SIDE
 
 Array = np.ndarray[Any, Any]
 
@@ -68,7 +69,24 @@ def unpack_detectors(
     if not labels:
         return None
     outputs = COLUMNS_OF_CLASS * len(labels)
-    return Detectors(tuple(labels), unpack_predictor(arrays, "detectors", length_scale, outputs, BINS**2 * width))
+    function = unpack_predictor(arrays, "detectors", length_scale, outputs, region_width(width))
+    beta = array(arrays, "shapes.beta", (len(function.centers), SIDE**2 * len(labels)))
+    shapes = Predictor(
+        Gaussian(length_scale), function.centers, beta, array(arrays, "shapes.intercept", (beta.shape[1],))
+    )
+    return Detectors(tuple(labels), function, shapes)
+
+
+def pack_detectors(detectors: Detectors) -> dict[str, Array]:
+    """The detectors of all classes, whose centers are packed once."""
+    shapes = pack_predictor(detectors.shapes, "shapes")
+    del shapes["shapes.centers"]
+    return pack_predictor(detectors.function, "detectors") | shapes
+
+
+def region_width(width: int) -> int:
+    """Features of a region, if a cell has so many."""
+    return BINS**2 * min(width, LEADING + COLORS)
 
 
 def pack_frame(frame: Frame, name: str) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -78,6 +96,7 @@ def pack_frame(frame: Frame, name: str) -> tuple[dict[str, Any], dict[str, Array
         for part in ("locations", "regions")
         for column in COLUMNS
     }
+    arrays[f"{name}.regions.shapes"] = frame.regions.shapes
     for place, label in enumerate(frame.labels):
         arrays |= {f"{name}.masks.{place}.{column}": getattr(frame.masks[label], column) for column in MASK_COLUMNS}
     facts: dict[str, Any] = {"digest": frame.digest, "labels": list(frame.labels)}
@@ -85,6 +104,8 @@ def pack_frame(frame: Frame, name: str) -> tuple[dict[str, Any], dict[str, Array
         arrays[f"{name}.map"] = frame.found.values.numpy()
         facts["shape"] = list(frame.found.shape)
         facts["shown"] = [[one.label, one.box.tolist()] for one in frame.instances]
+        masks = {f"{name}.shown.{place}": one.mask for place, one in enumerate(frame.instances)}
+        arrays |= {key: np.packbits(mask) for key, mask in masks.items() if mask is not None}
     return facts, arrays
 
 
@@ -92,13 +113,18 @@ def unpack_frame(facts: Mapping[str, Any], arrays: Mapping[str, Array], name: st
     """What `pack_frame` packed."""
     labels = tuple(str(label) for label in facts["labels"])
     locations = _candidates(arrays, f"{name}.locations", widths[0], anchors.COUNT)
-    regions = _candidates(arrays, f"{name}.regions", widths[1], len(labels))
+    rows = _candidates(arrays, f"{name}.regions", widths[1], len(labels))
+    shapes = array(arrays, f"{name}.regions.shapes", (len(rows.keys), len(labels), SIDE**2), "i")
+    regions = Regions(rows.X, rows.keys, rows.overlap, rows.codes, rows.best, shapes)
     masks = {label: _mask_rows(arrays, f"{name}.masks.{place}", widths[0] + 2) for place, label in enumerate(labels)}
     if "shape" not in facts:
         return Frame(int(facts["digest"]), labels, locations, regions, masks)
     values = torch.from_numpy(array(arrays, f"{name}.map", (widths[0], None, None)))
     height, width = (int(side) for side in facts["shape"])
-    shown = tuple(Instance(str(label), _box(box), None) for label, box in facts["shown"])
+    shown = tuple(
+        Instance(str(label), _box(box), _mask(arrays, f"{name}.shown.{place}", (height, width)))
+        for place, (label, box) in enumerate(facts["shown"])
+    )
     return Frame(int(facts["digest"]), labels, locations, regions, masks, FeatureMap(values, (height, width)), shown)
 
 
@@ -119,6 +145,13 @@ def _mask_rows(arrays: Mapping[str, Array], name: str, width: int) -> MaskRows:
     if (np.diff(keys.astype(np.float64)) < 0).any():
         raise ValueError("samples of masks are not in the order of their keys")
     return MaskRows(X, inside, keys)
+
+
+def _mask(arrays: Mapping[str, Array], name: str, shape: tuple[int, int]) -> Array | None:
+    if name not in arrays:
+        return None
+    bits = array(arrays, name, (-(-shape[0] * shape[1] // 8),), "u")
+    return np.unpackbits(bits, count=shape[0] * shape[1]).reshape(shape).astype(bool)
 
 
 def _box(values: Any) -> Array:
