@@ -59,9 +59,10 @@ def test_leaves_are_those_of_their_own_kernel_on_what_the_centers_leave(model, h
     ).fit(X, y)
     settings = gf.Partition(leaf_rows=1000, overlap=0.05)
     below = lambda points: alone.predict(points)[:, None]  # noqa: E731
-    expected = fit_partition(leaves.kernel, X, y[:, None], leaves.noise, settings, base=below)
-    difference = model.predict(X_held) - expected.predict(X_held)[:, 0]
+    expected = fit_partition(leaves.kernel, X, y[:, None] - below(X), leaves.noise, settings)
+    difference = model.predict(X_held) - alone.predict(X_held) - expected.predict(X_held)[:, 0]
     assert np.abs(difference).max() < 0.02 * y.std()  # the centers' solver iterates in float32
+    np.testing.assert_allclose(leaves.noise_variance, expected.noise_variance, rtol=0.01)  # of what is left
 
 
 def test_files_and_warm_starts_keep_the_kernel_of_the_leaves(model, halves, tmp_path):

@@ -129,19 +129,23 @@ def fit_leaves(
     noise: float,
     targets: Targets,
     budget: int,
+    own: tuple[Kernel, float] | None = None,
 ) -> tuple[LocalFunction, float]:
     """Leaves fitted to what the global model leaves, in the units of the targets, and the seconds that took.
 
-    Each leaf keeps to one thread, and several are solved at the same time.
+    Each leaf keeps to one thread, and several are solved at the same time. With a kernel and a noise of their `own`,
+    their prior is that of what is left, and not of the targets.
     """
-    started = time.perf_counter()
+    started, Y = time.perf_counter(), data.Y
+    if own is not None:
+        kernel, noise, Y = *own, Y - base(data.points)
     local = fit_partition(
         kernel,
         data.points,
-        data.Y,
+        Y,
         noise,
         partition,
-        base=base,
+        base=base if own is None else None,
         weights=data.weights,
         memory_budget=budget,
         threads=threads_to_share(),

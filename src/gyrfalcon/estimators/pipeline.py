@@ -269,11 +269,11 @@ def _leaves(
         trace.stages.append(advice.stage.in_units_of(total))
         if not advice.better:
             return None
-        kernel, noise = advice.kernel, advice.noise
-    elif chosen.leaves is not None:
-        kernel, noise = chosen.leaves
+        own: tuple[Kernel, float] | None = (advice.kernel, advice.noise)
+    else:
+        own = chosen.leaves
     assert partition is not None
-    local, seconds = fit_leaves(partition, kernel, data, base, noise=noise, targets=targets, budget=budget)
+    local, seconds = fit_leaves(partition, kernel, data, base, noise=noise, targets=targets, budget=budget, own=own)
     solution.record.seconds["leaves"] = seconds
     return local
 
