@@ -34,8 +34,8 @@ from .trace import Candidate, Stage
 COUNT, ROWS = 16, 300  # neighborhoods, every other of which is held out, and the rows of each at most
 LEAST_SHARE, LEAST_COUNT = 1 / 5, 4  # of different rows in a neighborhood, and of neighborhoods that have as many
 ROWS_PER_SCALE = 15  # to search with, at least: of more features, steps take too long and fit what is not there
-SHORTER = 0.25  # times the length scales so far: where the search begins
-STEPS, RATE = 24, 0.25  # of the search, and the rate of Adam in logarithms
+SHORTER = 0.07  # times the length scales so far: where the search begins
+STEPS, RATE = 32, 0.3  # of the search, and the rate of Adam in logarithms
 WORTH_IT = 0.96  # of the error, that the search has to come down to
 SURE = 2.5  # standard errors of the mean fall, by which it has to fall
 
