@@ -94,7 +94,7 @@ def test_what_may_be_chance_is_not_taken():
     """Next to nothing but noise with a few very large errors, whose mean falls or rises as they happen to do."""
     rng = np.random.default_rng(3)
     X, y = rng.normal(size=(2400, 4)), rng.standard_t(1.2, size=2400)
-    assert not asked(X, y, noise=1.0).better
+    assert not asked(X, y, noise=1.0, correction=True).better
 
 
 def test_a_noise_that_is_given_stays():
