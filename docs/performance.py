@@ -197,6 +197,20 @@ def tables_won(rows: list[dict[str, Any]]) -> str:
     )
 
 
+def neighbors(found: dict[str, Any]) -> str:
+    names = ("asked", "not asked", "LightGBM")
+    rows = [
+        [row["data"], f"{row['rows']:,}"]
+        + [f"{row['errors'][who]:.4f}, {row['seconds'][who]:.2f} s" if who in row["errors"] else "–" for who in names]
+        for row in found["rows"]
+    ]
+    return (
+        "Synthetic tables whose rows come in groups, or have nothing to do with each other, as in the last two. The\n"
+        "defaults [ask neighbors](tuning.md); the next column shows the same fit if they are not asked.\n\n"
+        f"{table(['data', 'rows', 'Gyrfalcon', 'without asking', 'LightGBM'], rows)}"
+    )
+
+
 def gpytorch(found: dict[str, Any]) -> str:
     rows = [
         [name, f"{row['rows']:,}"]
@@ -222,6 +236,7 @@ SECTIONS: dict[str, tuple[str, str, Callable[[dict[str, Any]], str]]] = {
     "mnist": ("Images, compared with published accuracies", "mnist", mnist),
     "sparse": ("Sparse rows", "sparse", sparse),
     "tabular": ("Tables, compared with gradient boosting", "tabular", tabular),
+    "neighbors": ("Tables whose rows come in groups", "neighbors", neighbors),
     "gpytorch": ("Sparse Gaussian processes in GPyTorch", "gpytorch", gpytorch),
 }
 

@@ -7,8 +7,8 @@ from sklearn.kernel_ridge import KernelRidge
 
 import gyrfalcon as gf
 from gyrfalcon.tuning.full import left_out
-from gyrfalcon.tuning.neighborhoods import COUNT, ROWS, SHORTER, ask_neighbors, neighborhoods
-from gyrfalcon.tuning.rows import Data
+from gyrfalcon.tuning.neighborhoods import COUNT, ROWS, SHORTER, ask_neighbors, confirmed, neighborhoods
+from gyrfalcon.tuning.rows import Data, shuffled
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -168,6 +168,35 @@ def test_too_few_different_rows_are_not_asked():
     assert asked(many, y, kernel=gf.kernels.Gaussian([10.0] * 100)) is None
 
 
+def test_what_neighbors_say_is_held_against_fits_to_all_others():
+    X, y = people(1000)
+    y = (y - y.mean()) / y.std()
+    order = shuffled(X)
+    kept, held = order[:-200], order[-200:]
+    expected = []
+    for scale, noise in ((3.0, 1.0), (0.5, 0.1)):
+        ridge = KernelRidge(alpha=noise, kernel="rbf", gamma=1 / (2 * scale**2)).fit(X[kept], y[kept])
+        expected.append(np.mean((ridge.predict(X[held]) - y[held]) ** 2) / np.mean(y**2))
+    tried = [(gf.kernels.Gaussian(scale), noise) for scale, noise in ((3.0, 1.0), (0.5, 0.1))]
+    for way in (1, -1):
+        stage = confirmed(*tried[::way], Data(X, y[:, None], None), 1 << 28)
+        np.testing.assert_allclose([candidate.value for candidate in stage.candidates], expected[::way], rtol=1e-6)
+        assert stage.chosen == int(np.argmin(expected[::way]))
+
+
+def test_what_rows_have_in_common_is_not_given_up_for_what_neighbors_have():
+    """In a neighborhood a slope looks like a level; taken over all rows it is known better than levels are."""
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(1800, 4))
+    y = X @ [1.0, 1.0, 1.0, 1.0] + 1.5 * rng.normal(size=1800)
+    few = {"screening_rows": 100, "search_rows": 100, "fitted_rows": 150, "judging_rows": 300, "batch_rows": 100}
+    model = gf.KernelRegressor(random_state=0, verbose=False, tune=gf.tuning.Tuning(recipe=gf.tuning.Recipe(**few)))
+    stages = {stage.name: stage for stage in model.fit(X, y).tuning_.stages}
+    last = stages.get("neighbors and all others", stages["neighbors"])
+    assert last.chosen == 0
+    assert np.mean((model.predict(X) - X.sum(1)) ** 2) < 0.2
+
+
 def test_estimators_learn_from_neighbors_and_say_so():
     X, y = people(3000, 3)
     few = {"screening_rows": 100, "search_rows": 100, "fitted_rows": 150, "judging_rows": 300, "batch_rows": 100}
@@ -183,6 +212,7 @@ def test_estimators_learn_from_neighbors_and_say_so():
     assert asks < 0.6 * alone
     (stage,) = (stage for stage in model.tuning_.stages if stage.name == "neighbors")
     assert stage.chosen == 1
+    assert [stage.chosen for stage in model.tuning_.stages if stage.name == "neighbors and all others"] == [1]
     assert model.penalty_ == pytest.approx(stage.candidates[1].penalty)
     assert "neighbors" not in [stage.name for stage in other.tuning_.stages]
     assert "left out among its neighbors" in str(stage)

@@ -24,7 +24,7 @@ from gyrfalcon.persistence import pack_points, unpack_points
 from gyrfalcon.tuning import Trace
 from gyrfalcon.tuning.automatic import Learned, learn
 from gyrfalcon.tuning.journal import Journal
-from gyrfalcon.tuning.neighborhoods import ask_neighbors, neighborhoods
+from gyrfalcon.tuning.neighborhoods import ask_neighbors, confirmed, neighborhoods
 from gyrfalcon.tuning.packing import pack, unpack
 from gyrfalcon.tuning.path import PenaltyPath
 from gyrfalcon.tuning.rows import Data
@@ -170,9 +170,13 @@ class Choices:
         )
         if advice is None:
             return learned
+        stages = [advice.stage]
+        if advice.better and exact:
+            before, after = (learned.kernel, learned.noise), (advice.kernel, advice.noise)
+            stages.append(confirmed(before, after, data, self.budget))
         if isinstance(learned.trace, Trace):
-            learned.trace.stages.append(advice.stage)
-        return dataclasses.replace(learned, kernel=advice.kernel, noise=advice.noise)
+            learned.trace.stages += stages
+        return dataclasses.replace(learned, kernel=advice.kernel, noise=advice.noise) if stages[-1].chosen else learned
 
     def _learn(
         self, kernels: Sequence[Kernel], data: Data, settings: Tuning | PenaltyPath, **known: Any

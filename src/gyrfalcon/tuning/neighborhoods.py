@@ -23,19 +23,22 @@ from gyrfalcon.threads import one_thread_each
 
 from .batches import tune_on_batches
 from .full import left_out
+from .judging import Judge
 from .objectives import LeaveOneOut
 from .optimizers import FAILURES
 from .parameters import length_scales
 from .rows import Data, noise_of, shuffled
 from .settings import Tuning
 from .stages import LEAST_NOISE, Run
-from .trace import Candidate, Stage
+from .trace import Candidate, Stage, Trace
+from .tuner import Tuned
 
 COUNT, ROWS = 16, 300  # neighborhoods, every other of which is held out, and the rows of each at most
 LEAST_SHARE, LEAST_COUNT = 1 / 5, 4  # of different rows in a neighborhood, and of neighborhoods that have as many
 ROWS_PER_SCALE = 15  # to search with, at least: of more features, steps take too long and fit what is not there
 SHORTER = 0.07  # times the length scales so far: where the search begins
 STEPS, RATE = 32, 0.3  # of the search, and the rate of Adam in logarithms
+MOST_HELD = 1000  # rows that fits to all others predict
 WORTH_IT = 0.96  # of the error, that the search has to come down to
 SURE = 2.5  # standard errors of the mean fall, by which it has to fall
 
@@ -150,6 +153,37 @@ def ask_neighbors(
         f"tuned on other neighborhoods; taken if it errs less by {1 - worth:.0%} and by {SURE:g} standard errors",
     )
     return Advice(*((tuned, less) if better else (kernel, noise)), better, stage)
+
+
+@one_thread_each
+def confirmed(before: tuple[Kernel, float], after: tuple[Kernel, float], data: Data, memory_budget: int) -> Stage:
+    """Whether fits to all rows but a fifth predict these better with another kernel and another noise.
+
+    What a neighborhood lacks and all rows have, which is most of what they have in common, favors short length scales.
+
+    Parameters
+    ----------
+    before, after : (Kernel, float)
+        Each of the two, with its noise.
+    data : Data
+        All rows, each of which is a center.
+    memory_budget : int
+    """
+    data = data.merged()
+    order = shuffled(as_numpy(data.points))
+    held = min(MOST_HELD, len(order) // 5)
+    judge = Judge(data, order[:-held], order[-held:], (), memory_budget)
+    tried = []
+    for kernel, noise in (before, after):
+        judged = judge(Tuned(data.problem(kernel, None, noise, memory_budget), Trace()), 0, noise)
+        tried.append(Candidate(repr(kernel), noise, judged.error))
+    return Stage(
+        "neighbors and all others",
+        f"{judge.criterion}, of that of a constant",
+        tried,
+        int(tried[1].value < tried[0].value),
+        "the lower error",
+    )
 
 
 def _searched(
