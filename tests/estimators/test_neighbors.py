@@ -73,10 +73,13 @@ def test_files_and_warm_starts_keep_the_kernel_of_the_leaves(model, halves, tmp_
     assert loaded.partition_.kernel is not loaded.kernel_
     assert loaded.partition_.kernel.to_dict() == model.partition_.kernel.to_dict()
     again = gf.KernelRegressor(random_state=0, verbose=False).fit(X, y).set_params(warm_start=True)
-    before = again.partition_
     again.fit(X, y)
-    assert again.partition_.kernel is before.kernel
-    assert again.partition_.noise == before.noise
+    assert again.partition_.kernel is not again.kernel_
+    assert np.abs(again.predict(X_held) - model.predict(X_held)).max() < 0.05 * y.std()
+    again.set_params(penalty=1.0).fit(X, y)  # which leaves have to follow
+    assert again.partition_ is None
+    loaded.set_params(warm_start=True).fit(X, y)
+    assert loaded.partition_ is not None
 
 
 def test_intervals_hold_as_many_rows_as_they_say(model, halves):
@@ -104,10 +107,22 @@ def test_rows_without_groups_are_left_to_the_centers():
     assert model.partition_ is None or model.partition_.kernel is model.kernel_
 
 
-@pytest.mark.parametrize("settings", [{"tune": None}, {"solver": "falkon"}, {"n_centers": 300}, {"partition": None}])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"tune": None},
+        {"solver": "falkon"},
+        {"n_centers": 300},
+        {"partition": None},
+        {"penalty": 1e-3},
+        {"kernel": gf.kernels.Gaussian(2.0)},
+        {"length_scale": 2.0},
+        {"uncertainty": True},
+    ],
+)
 def test_what_is_set_is_not_asked(settings, halves):
     model = gf.KernelRegressor(random_state=0, verbose=False, **settings).fit(*halves[:2])
-    assert model.partition_ is None
+    assert model.partition_ is None or model.partition_.kernel is model.kernel_
 
 
 def test_rows_that_judge_are_neighbors_of_leaves_that_have_a_kernel_of_their_own(model, halves):
@@ -144,3 +159,44 @@ def test_transformed_targets_are_left_to_the_centers(halves):
     model = gf.KernelRegressor(target_transform="arsinh", random_state=0, verbose=False).fit(X, np.exp(y))
     assert "neighbors" not in [stage.name for stage in model.tuning_.stages]
     assert model.partition_ is None or model.partition_.kernel is model.kernel_
+
+
+def test_parts_of_the_data_may_have_no_weight(halves):
+    X, y, *_ = halves
+    weights = (X[:, 0] > 0.5).astype(float)
+    assert np.isfinite(gf.KernelRegressor(random_state=0, verbose=False).fit(X, y, weights).predict(X)).all()
+    few = slice(0, 4000)
+    assert np.isfinite(
+        gf.KernelRegressor(random_state=0, verbose=False).fit(X[few], y[few], weights[few]).predict(X)
+    ).all()
+
+
+@pytest.mark.parametrize("unit", [0.01, 100.0])
+def test_the_unit_of_weights_does_not_decide(model, halves, unit):
+    X, y, X_held, y_held = halves
+    other = gf.KernelRegressor(random_state=0, verbose=False).fit(X, y, np.full(len(y), unit))
+    errors = [np.mean((each.predict(X_held) - y_held) ** 2) for each in (model, other)]
+    assert other.partition_.kernel is not other.kernel_
+    assert errors[1] < 1.1 * errors[0]
+
+
+def test_leaves_that_do_not_fit_the_memory_are_not_taken(halves):
+    X, y, *_ = halves
+    model = gf.KernelRegressor(memory_budget=8_000_000, random_state=0, verbose=False).fit(X, y)
+    assert model.partition_ is None
+
+
+def test_reports_tell_of_the_leaves(model, halves, tmp_path):
+    *_, X_held, y_held = halves
+    model.report(X_held, y_held, tmp_path / "report.html")
+    assert "Kernel of the leaves" in (tmp_path / "report.html").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("described", "words"),
+    [(gf.kernels.Gaussian([1.0, 2.0]).to_dict(), "length_scale"), ([], "partition_kernel"), ({}, "")],
+)
+def test_a_file_whose_leaves_have_a_kernel_that_does_not_fit_is_refused(model, described, words):
+    values, arrays = model._state()
+    with pytest.raises((ValueError, KeyError), match=words):
+        gf.KernelRegressor()._set_state(values | {"partition_kernel": described}, arrays)

@@ -43,7 +43,7 @@ from .callbacks import CallbackSupportMixin, callbacks_end, tell_callbacks
 from .data import read_points
 from .deadline import check_time_budget
 from .interrupts import keeps_the_old_model
-from .partitioned import check_partition
+from .partitioned import asks_neighbors, check_partition
 from .pipeline import Chosen, Fitted, Known, Settings, Validation, devices_of, fit_function, seeded
 from .streams import is_stream, source_of
 from .targets import ClassTargets, Coefficients, LabelTargets, RegressionTargets
@@ -245,6 +245,7 @@ class KernelEstimator(UpdateMixin, Savable, CallbackSupportMixin, BaseEstimator)
             devices=devices_of(self.device, points),
             partition=partition,
             partition_on_trial=on_trial,
+            asks_neighbors=asks_neighbors(self, on_trial=on_trial),
             target_transform=check_target_transform(self),
         )
 
@@ -320,9 +321,7 @@ class KernelEstimator(UpdateMixin, Savable, CallbackSupportMixin, BaseEstimator)
         if not (self.warm_start and hasattr(self, "coefficients_")):
             return None
         start = self._targets.start(self.coefficients_, self.intercept_)
-        leaves = self.partition_
-        own = None if leaves is None or leaves.kernel is self.kernel_ else (leaves.kernel, leaves.noise)
-        return Known(self.kernel_, self.centers_, self.penalty_, start, own)
+        return Known(self.kernel_, self.centers_, self.penalty_, start)
 
     def _fit_outputs(
         self,
@@ -351,8 +350,13 @@ class KernelEstimator(UpdateMixin, Savable, CallbackSupportMixin, BaseEstimator)
 
         settings = self._settings(points, beginning.solver_seed)
         if known is not None and settings.partition_on_trial:  # what an earlier fit has decided
+            leaves = self.partition_
+            own = leaves is not None and leaves.kernel is not self.kernel_  # which neighbors are asked for again
             settings = dataclasses.replace(
-                settings, partition=None if self.partition_ is None else settings.partition, partition_on_trial=False
+                settings,
+                partition=None if leaves is None or own else settings.partition,
+                partition_on_trial=False,
+                asks_neighbors=settings.asks_neighbors and own,
             )
         fitted = fit_function(
             settings,
@@ -521,8 +525,8 @@ class KernelEstimator(UpdateMixin, Savable, CallbackSupportMixin, BaseEstimator)
         if self.centers_.shape != (len(self.coefficients_), features) or intercept.size != columns:
             raise ValueError("the centers, coefficients and intercept do not fit together")
         leaves = {name[10:]: array for name, array in arrays.items() if name.startswith("partition.")}
-        own = values.get("partition_kernel")
-        kernel = self.kernel_ if own is None else Kernel.from_dict(own)
+        own = values.get("partition_kernel")  # files of versions before had none
+        kernel = self.kernel_ if own is None else _own_kernel(own, features)
         self.partition_ = LocalFunction.from_arrays(kernel, leaves, columns) if leaves else None
         if self.partition_ is not None and self.partition_.points.shape[1] != features:
             raise ValueError("the leaves of the partition have another number of features")
@@ -556,3 +560,12 @@ def _number(value: Any, name: str, *, least: float) -> float:
     if isinstance(value, bool) or not isinstance(value, numbers.Real) or not least <= float(value) < math.inf:
         raise ValueError(f"{name} must be a finite number, {least} or more, got {value!r}")
     return float(value)
+
+
+def _own_kernel(described: Any, features: int) -> Kernel:
+    """The kernel that leaves have of their own, checked."""
+    if not isinstance(described, dict):
+        raise ValueError(f"partition_kernel must describe a kernel, got {described!r}")
+    kernel, point = Kernel.from_dict(described), np.zeros((1, features))
+    kernel(point, point)  # refuses another number of features
+    return kernel

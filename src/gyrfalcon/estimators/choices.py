@@ -160,7 +160,7 @@ class Choices:
         if not recipe.asks_neighbors or self._rows < FEW_LOOKED_AT * recipe.fitted_rows:
             return learned
         progress.stage("asking neighbors")
-        parts = [data.at(rows) for rows in neighborhoods(learned.kernel, points)]
+        parts = [data.at(rows) for rows in neighborhoods(learned.kernel, points, data.weights)]
         advice = ask_neighbors(
             learned.kernel,
             learned.noise,

@@ -16,10 +16,12 @@ from gyrfalcon.data import Source
 from gyrfalcon.kernels import Kernel
 from gyrfalcon.matrix.predictor import Predictor
 from gyrfalcon.partition import LocalFunction, Partition, fit_partition
+from gyrfalcon.partition.leaves import MATRICES
 from gyrfalcon.solvers import Solution
 from gyrfalcon.solvers.rounding import shows_in
 from gyrfalcon.threads import one_thread_each, threads_to_share
 from gyrfalcon.tuning.neighborhoods import Advice, ask_neighbors, neighborhoods
+from gyrfalcon.tuning.parameters import length_scales
 from gyrfalcon.tuning.rows import Data
 
 from .targets import Targets
@@ -32,6 +34,14 @@ if TYPE_CHECKING:
 LEAF_ROWS, LEAF_OVERLAP = 1000, 0.05  # of leaves for neighbors, who are near enough
 WORTH_LEAVES = 0.95  # of the error of the global model that leaves may leave of it: they make a model of every row
 COPIES = 3  # of the rows that a fit holds: those read, the distinct ones, and those of the leaves
+
+
+def asks_neighbors(estimator: KernelEstimator, *, on_trial: bool) -> bool:
+    """Whether leaves may have a kernel and a noise of their own: where the defaults choose all of it."""
+    open_ = ("kernel", "length_scale", "penalty")
+    given = any(not isinstance(getattr(estimator, name), str) for name in open_)
+    asked_for_posterior = getattr(estimator, "uncertainty", None) is True  # which leaves do not have in common
+    return on_trial and estimator.time_budget is None and not given and not asked_for_posterior
 
 
 def check_partition(estimator: KernelEstimator) -> tuple[Partition | None, bool]:
@@ -100,11 +110,12 @@ def leaves_of_neighbors(
     if isinstance(points, Source) or sparse.issparse(points) or device_of(points).type != "cpu" or kernel.explicit:
         return None
     partition = Partition(leaf_rows=LEAF_ROWS, overlap=LEAF_OVERLAP)
-    if not 2 * partition.leaf_rows <= rows <= MOST_ROWS:
+    fits = 8 * MATRICES * partition.leaf_rows**2 <= budget
+    if not (fits and length_scales(kernel) and 2 * partition.leaf_rows <= rows <= MOST_ROWS):
         return None
     progress.stage("asking neighbors")
     parts = []
-    for near in neighborhoods(kernel, points):
+    for near in neighborhoods(kernel, points, data.weights):
         part = data.at(near)
         parts.append(dataclasses.replace(part, Y=part.Y - base(part.points)))
     advice = ask_neighbors(

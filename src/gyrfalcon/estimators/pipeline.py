@@ -55,7 +55,7 @@ class Settings:
 
     `solver` is a Solver, or None for the one that is expected to be fastest; `penalty` and `n_centers` are numbers or
     "auto"; `devices` share the rows, if they are not None. A partition that is on trial is kept if it errs less, and
-    so is a transform of the targets that is "auto".
+    so is a transform of the targets that is "auto". Without a partition, neighbors may be asked for leaves.
     """
 
     kernel: Any
@@ -70,6 +70,7 @@ class Settings:
     devices: list[Any] | None
     partition: Partition | None = None
     partition_on_trial: bool = False
+    asks_neighbors: bool = False
     target_transform: str | None = None
 
 
@@ -90,14 +91,12 @@ class Validation:
 
 @dataclass(frozen=True)
 class Known:
-    """Kernel, centers, penalty and coefficients of an earlier fit, to begin from, and the kernel and the noise of its
-    leaves if these are others."""
+    """Kernel, centers, penalty and coefficients of an earlier fit, to begin from."""
 
     kernel: Kernel
     centers: AnyPoints
     penalty: float
     start: Coefficients
-    leaves: tuple[Kernel, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -120,8 +119,7 @@ class Fitted:
 
 @dataclass(frozen=True)
 class Chosen:
-    """What a fit has chosen before it solves: `group` says which center each row is, where all are centers, and
-    `leaves` the kernel and the noise of leaves, where they are not those of the model."""
+    """What a fit has chosen before it solves; `group` says which center each row is, where all are centers."""
 
     settings: Settings
     targets: Any
@@ -131,7 +129,6 @@ class Chosen:
     group: Array | None = None
     tuning: Trace | Grid | None = None
     cuts: tuple[str, ...] = ()  # what a limit of time cut
-    leaves: tuple[Kernel, float] | None = None
 
 
 FEW_CENTERS = 5000  # up to which more than one thread of BLAS saves less than a second
@@ -175,8 +172,8 @@ def fit_function(
     callback : callable (Step) -> bool or None, optional
         A function of the user's, told of each iteration too; True stops.
     """
-    Y, on_trial = targets.encode(y), settings.partition_on_trial
-    if settings.partition is not None and not on_trial:
+    Y = targets.encode(y)
+    if settings.partition is not None and not settings.partition_on_trial:
         points = rows_in_memory(points, beginning.budget)
     total = float(points.shape[0] if weights is None else weights.sum())
     if known is not None:
@@ -217,7 +214,7 @@ def fit_function(
         solution = dataclasses.replace(solution, coefficients=monitor.best[0], intercept=monitor.best[1])
     found, local = (solution.coefficients, solution.intercept), None
     if not problem.K.symmetric and not interrupted:
-        local = _leaves(chosen, Data(points, Y, weights), solution, targets, beginning, on_trial=on_trial)
+        local = _leaves(chosen, Data(points, Y, weights), solution, targets, beginning.budget)
     if local is not None:
         reason = f"{reason}; {local.n_leaves} leaves are solved exactly"
     if validation is not None and (local is not None or not monitor.errors):  # what does not iterate is judged once
@@ -247,32 +244,28 @@ def fit_function(
     )
 
 
-def _leaves(
-    chosen: Chosen, data: Data, solution: Solution, targets: Any, beginning: Beginning, *, on_trial: bool
-) -> LocalFunction | None:
+def _leaves(chosen: Chosen, data: Data, solution: Solution, targets: Any, budget: int) -> LocalFunction | None:
     """Leaves on what centers leave: those that were chosen, or others if neighbors ask for them.
 
     Means of transformed targets are made from residuals of the centers alone: neighbors are not asked there.
     """
-    partition, kernel, budget = chosen.settings.partition, chosen.kernel, beginning.budget
-    total = float(len(data.Y) if data.weights is None else data.weights.sum())
-    asks = on_trial and beginning.deadline is None and not any(getattr(targets, "transforms", ()))
-    trace = chosen.tuning if asks and isinstance(chosen.tuning, Trace) else None
-    if partition is None and trace is None:
+    settings, kernel, own = chosen.settings, chosen.kernel, None
+    partition = settings.partition
+    asks = settings.asks_neighbors and not any(getattr(targets, "transforms", ()))
+    if partition is None and not asks:
         return None
+    total = float(len(data.Y) if data.weights is None else data.weights.sum())
     noise, base = chosen.penalty * total, global_model(kernel, chosen.centers, solution, budget)
-    if partition is None and trace is not None:
+    if partition is None:
         found = leaves_of_neighbors(base, kernel, data, noise, budget)
         if found is None:
             return None
         partition, advice = found
-        trace.stages.append(advice.stage.in_units_of(total))
+        if isinstance(chosen.tuning, Trace):
+            chosen.tuning.stages.append(advice.stage.in_units_of(total))
         if not advice.better:
             return None
-        own: tuple[Kernel, float] | None = (advice.kernel, advice.noise)
-    else:
-        own = chosen.leaves
-    assert partition is not None
+        own = advice.kernel, advice.noise
     local, seconds = fit_leaves(partition, kernel, data, base, noise=noise, targets=targets, budget=budget, own=own)
     solution.record.seconds["leaves"] = seconds
     return local
@@ -282,8 +275,7 @@ def _keep(settings: Settings, known: Known, points: AnyPoints, weights: Array | 
     """The kernel and the centers of an earlier fit, and its penalty unless the settings say another."""
     C = as_kind(known.centers, points)
     penalty = known.penalty if isinstance(settings.penalty, str) else settings.penalty
-    group = _same_rows(points, weights, C)
-    return Chosen(settings, targets, known.kernel, C, penalty, group, leaves=known.leaves)
+    return Chosen(settings, targets, known.kernel, C, penalty, _same_rows(points, weights, C))
 
 
 def _choose(

@@ -21,6 +21,7 @@ from gyrfalcon.linalg.refined import may_be_narrow
 from gyrfalcon.matrix import KernelMatrix
 from gyrfalcon.matrix.predictor import Predictor
 from gyrfalcon.partition import LocalFunction, Partition, fit_partition
+from gyrfalcon.partition.leaves import MATRICES
 from gyrfalcon.solvers import LeastSquares, choose, solve
 from gyrfalcon.solvers.choice import expected
 from gyrfalcon.solvers.rounding import shows_in
@@ -122,7 +123,8 @@ def try_partition(
     """
     rows, points = data.points.shape[0], data.points
     ineligible = isinstance(points, Source) or sparse.issparse(points) or device_of(points).type != "cpu"
-    if ineligible or kernel.explicit or rows <= max(n_centers, 2 * partition.leaf_rows):
+    too_large = 8 * MATRICES * partition.leaf_rows**2 > memory_budget
+    if ineligible or too_large or kernel.explicit or rows <= max(n_centers, 2 * partition.leaf_rows):
         return Trial(None, n_centers, None)
     price = _Price(allowed_seconds(rows, points.shape[1]))
     random = np.random.default_rng(SEED)

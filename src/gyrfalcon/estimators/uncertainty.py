@@ -79,7 +79,7 @@ class UncertaintyMixin:
 
     def _widen(self, fitted: Fitted, points: AnyPoints, Y: Array, weights: Array | None) -> None:
         """Make deviations true to rows that are left out, where the noise was left to tuning."""
-        trace, tuned = self.tuning_, self.tune == "auto" and self.penalty == "auto"
+        trace, tuned = getattr(self, "tuning_", None), self.tune == "auto" and self.penalty == "auto"
         late = fitted.deadline is not None and fitted.deadline.last_call
         at_hand = not (self.updatable or fitted.interrupted or late or isinstance(points, Source))
         enough = points.shape[0] >= LEAST_WIDENED and self.penalty_ > 0

@@ -7,6 +7,7 @@ import platform
 from importlib import metadata
 from typing import Any
 
+import numpy as np
 import torch
 
 from gyrfalcon.estimators.target_transform import fitted_to
@@ -61,7 +62,10 @@ def reproduce_model(model: Any, estimator: Any, command: str | None) -> Section:
         fitted["Fitted to"] = words
     leaves = getattr(estimator, "partition_", None)
     if leaves is not None:
-        fitted["Leaves"] = f"{leaves.n_leaves:,} of at most {estimator.partition.leaf_rows:,} rows, solved exactly"
+        largest = getattr(estimator.partition, "leaf_rows", int(np.diff(leaves.offsets).max()))
+        fitted["Leaves"] = f"{leaves.n_leaves:,} of at most {largest:,} rows, solved exactly"
+        if leaves.kernel is not estimator.kernel_:
+            fitted["Kernel of the leaves"] = repr(leaves.kernel)
     return reproduction(command, fitted)
 
 

@@ -52,7 +52,7 @@ class Advice(NamedTuple):
     stage: Stage
 
 
-def neighborhoods(kernel: Kernel, points: Any) -> list[Array]:
+def neighborhoods(kernel: Kernel, points: Any, weights: Array | None = None) -> list[Array]:
     """The rows of some leaves of a tree of median splits: of all parts of the data, and each as dense as these are.
 
     Parameters
@@ -60,6 +60,8 @@ def neighborhoods(kernel: Kernel, points: Any) -> list[Array]:
     kernel : Kernel
         Splits are made in the units of its length scales.
     points : array or tensor of shape (n, d)
+    weights : array of shape (n,), optional
+        Rows without weight are in none.
 
     Examples
     --------
@@ -70,7 +72,9 @@ def neighborhoods(kernel: Kernel, points: Any) -> list[Array]:
     (16, True)
     """
     inputs = as_numpy(inputs_of(kernel, points))
-    return list(_leaves(inputs, coordinates_of(kernel, inputs), shuffled(inputs), COUNT))
+    order = shuffled(inputs)
+    rows = order if weights is None else order[weights[order] > 0]
+    return _leaves(inputs, coordinates_of(kernel, inputs), rows, COUNT)
 
 
 def _leaves(inputs: Array, coordinates: Coordinates, rows: Array, wanted: int) -> list[Array]:
@@ -138,7 +142,8 @@ def ask_neighbors(
         return None
     weights = np.concatenate([_weights(problem) for problem in judged])
     first, last = (float(np.average(squares, weights=weights)) for squares in (before, after))
-    chance = math.sqrt(np.average((before - after - (first - last)) ** 2, weights=weights) / weights.sum())
+    count = weights.sum() ** 2 / np.square(weights).sum()  # of rows as heavy as each other that tell as much
+    chance = math.sqrt(np.average((before - after - (first - last)) ** 2, weights=weights) / count)
     better = bool(first - last > max(SURE * chance, (1 - worth) * first))
     tuned = dataclasses.replace(kernel, kernel=found) if isinstance(kernel, Warped) else found
     tried = [
