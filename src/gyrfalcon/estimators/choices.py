@@ -47,7 +47,7 @@ RESERVOIR_ROWS = 50_000  # of a source, that one pass brings into memory, at lea
 RESERVOIR_ROWS_PER_CENTER = 20
 RESERVOIR_SHARE = 4  # the share of the memory budget, as a divisor, that they may take
 _BLOCK = 1 << 18  # rows of targets looked at together
-FEW_LOOKED_AT = 2  # times the rows that kernels were judged by: of more rows, most have not been looked at
+MANY_UNSEEN = 2  # times the rows that kernels were judged by, from which on most rows have not been looked at
 SMALL = 5000  # rows that are always searched for repetitions
 
 
@@ -157,7 +157,7 @@ class Choices:
         dense = not sparse.issparse(points) and device_of(points).type == "cpu" and points.shape[0] == self._rows
         if not (asked_for or exact) or not dense or not self.time_to_begin_again:
             return learned
-        if not recipe.asks_neighbors or self._rows < FEW_LOOKED_AT * recipe.fitted_rows:
+        if not recipe.asks_neighbors or self._rows < MANY_UNSEEN * recipe.fitted_rows:
             return learned
         progress.stage("asking neighbors")
         parts = [data.at(rows) for rows in neighborhoods(learned.kernel, points, data.weights)]
