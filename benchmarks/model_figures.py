@@ -54,7 +54,8 @@ def band_figure(trial: Trial, truth: Array) -> str:
         f"predict(return_std=True) on {len(truth)} test patients: {inside.mean():.0%} lie inside the band that should "
         "hold 95 %."
     )
-    drawn = regression.band(truth, trial.prediction, trial.deviation, "disease progression after a year")
+    low, high = (trial.prediction + side * 1.96 * trial.deviation for side in (-1, 1))
+    drawn = regression.band(truth, trial.prediction, low, high, "disease progression after a year")
     return page.figure("How sure it is", drawn, caption, {"predicted, 95 % band": "ours", "actual": "other"})
 
 
