@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 LEAF_ROWS, LEAF_OVERLAP = 1000, 0.05  # of leaves for neighbors, who are near enough
 WORTH_LEAVES = 0.95  # of the error of the global model that leaves may leave of it: they make a model of every row
+JUDGED = 4  # one neighborhood of so many is left out row by row, so that it is about as many rows as of other models
 COPIES = 3  # of the rows that a fit holds: those read, the distinct ones, and those of the leaves
 
 
@@ -118,15 +119,8 @@ def leaves_of_neighbors(
     for near in neighborhoods(kernel, points, data.weights):
         part = data.at(near)
         parts.append(dataclasses.replace(part, Y=part.Y - base(part.points)))
-    advice = ask_neighbors(
-        kernel,
-        noise,
-        parts,
-        fixed_penalty=False,
-        memory_budget=budget,
-        correction=True,
-        worth=WORTH_LEAVES,
-    )
+    also: dict[str, Any] = {"fixed_penalty": False, "correction": True, "worth": WORTH_LEAVES}
+    advice = ask_neighbors(kernel, noise, parts, memory_budget=budget, **also)
     return None if advice is None else (partition, advice)
 
 
@@ -181,6 +175,6 @@ def as_judged(fitted: Fitted, points: AnyPoints, *, intercept: bool) -> dict[str
         "centers": None,
         "noise": local.noise,
         "intercept": False,
-        "rows": np.concatenate(neighborhoods(local.kernel, points)),
+        "rows": np.concatenate(neighborhoods(local.kernel, points)[::JUDGED]),
         "below": lambda rows: base(take(points, rows)),
     }

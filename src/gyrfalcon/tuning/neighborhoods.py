@@ -157,7 +157,7 @@ def ask_neighbors(
         int(better),
         f"tuned on other neighborhoods; taken if it errs less by {1 - worth:.0%} and by {SURE:g} standard errors",
     )
-    return Advice(*((tuned, less) if better else (kernel, noise)), better, stage)
+    return Advice(tuned, less, better, stage) if better else Advice(kernel, noise, better, stage)
 
 
 @one_thread_each
